@@ -1,0 +1,128 @@
+"""The rows of ``measurements.jsonl`` and the manifest ``run.json``.
+
+The field descriptions here are the documentation of the columns (``docs/data.md`` is generated from them).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+
+SCHEMA_VERSION = 1
+
+Status = Literal["ok", "incorrect", "out_of_memory", "timeout", "crashed", "unsupported", "above_roof"]
+STATUS_MEANING: dict[Status, str] = {
+    "ok": "measured, and correct before and after timing",
+    "incorrect": "the output differs from the float64 reference by more than the tolerance",
+    "out_of_memory": "the case did not fit in memory",
+    "timeout": "the case did not end within its time limit",
+    "crashed": "the implementation raised or its process died",
+    "unsupported": "the implementation cannot run this workload on this device",
+    "above_roof": "faster than a measured ceiling allows, so the measurement or the count is wrong",
+}
+
+
+class Row(BaseModel):
+    """Base of all stored records: unknown fields are kept out, floats are finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class MachineState(Row):
+    """The state of the machine around one case; null where it cannot be read."""
+
+    clock_hz: FiniteFloat | None = Field(None, description="mean clock of the cores or of the GPU, after the samples")
+    temperature_c: FiniteFloat | None = Field(None, description="hottest sensor, degrees Celsius")
+    power_w: FiniteFloat | None = Field(None, description="power draw, watts")
+    throttled: bool | None = Field(None, description="whether the device limited its clock while sampling")
+    throttle_reasons: list[str] = Field(default_factory=list, description="the device's own reasons")
+    load_average: FiniteFloat | None = Field(None, description="one-minute load average of the host")
+    steal_fraction: FiniteFloat | None = Field(None, description="share of CPU time taken by the hypervisor")
+    energy_j: FiniteFloat | None = Field(None, description="energy per call above idle, joules")
+    energy_total_j: FiniteFloat | None = Field(None, description="energy per call with idle, joules")
+    energy_note: str = Field("", description="how energy was read, or why it was not")
+
+
+class Measurement(Row):
+    """What one case left: a result or a failure."""
+
+    record: Literal["measurement"] = "measurement"
+    schema_version: int = SCHEMA_VERSION
+    key: str = Field(description="case key: operator, workload, implementation, device and cache state")
+    operator: str = Field(description="operator name, such as attention.decode")
+    workload: dict[str, Any] = Field(description="the workload's fields")
+    implementation: str = Field(description="implementation name, unique within the operator")
+    backend: str = Field(description="numba, triton, torch or user")
+    baseline: bool = Field(False, description="whether speed-ups are quoted against this row")
+    device: str = Field(description="cpu, cuda:0, ...")
+    device_name: str = Field(description="the device's name as it reports it")
+    cache_state: Literal["cold", "warm"] = Field(description="whether the last-level cache was flushed before each sample")
+    status: Status = Field(description="ok, or the kind of failure")
+    message: str = Field("", description="a sentence on the status; empty if ok")
+    samples_s: list[FiniteFloat] = Field(default_factory=list, description="seconds per call, one per sample, in order")
+    calls_per_sample: int = Field(1, description="calls timed together because one is too short for the timer")
+    median_s: FiniteFloat | None = Field(None, description="median of the samples, seconds")
+    ci95_low_s: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, lower end")
+    ci95_high_s: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, upper end")
+    stop_reason: str = Field("", description="why sampling ended")
+    host_time_s: FiniteFloat | None = Field(None, description="GPU only: median host time per call, seconds")
+    cost: dict[str, Any] = Field(default_factory=dict, description="the workload's cost (kernels.Cost)")
+    roofs_s: dict[str, FiniteFloat] = Field(default_factory=dict, description="least time under each measured ceiling")
+    bound_by: str | None = Field(None, description="the ceiling with the largest roof")
+    fraction_of_roof: FiniteFloat | None = Field(None, description="largest roof / median")
+    max_error: FiniteFloat | None = Field(None, description="largest error in units of its tolerance; 1 is the limit")
+    seed: int = Field(description="seed of the inputs")
+    state: MachineState = Field(default_factory=MachineState)
+    host: str = Field(description="host name")
+    software: dict[str, str] = Field(default_factory=dict, description="versions of Python and packages")
+    commit: str = Field("", description="commit of the code that measured, '+dirty' if it had changes")
+    method: dict[str, Any] = Field(default_factory=dict, description="timer, warm-up, criterion, threads")
+    started_at: str = Field(description="UTC time, ISO 8601")
+
+
+class CeilingRow(Row):
+    """A measured limit of a device.
+
+    Names are ``<level>.<access>`` for bandwidths (``dram.read``, ``dram.copy``, ``dram.triad``, ``llc.read``; access
+    ``read``, ``write``, ``copy`` or ``triad``) and ``<unit>.<precision>`` for rates (``vector.fp32``,
+    ``matrix.bf16``, ``exp.fp32``, ``compare.fp32``); hardware profiles use the same names.
+    """
+
+    record: Literal["ceiling"] = "ceiling"
+    schema_version: int = SCHEMA_VERSION
+    key: str = Field(description="ceiling name and device")
+    name: str = Field(description="dram.read, llc.read, vector.fp32, matrix.bf16, exp.fp32, ...")
+    device: str
+    device_name: str
+    status: Status
+    message: str = ""
+    value: FiniteFloat | None = Field(None, description="in `unit`, median of the samples")
+    unit: Literal["bytes/s", "FLOP/s", "op/s", "s"] = Field(description="unit of value")
+    low: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, lower end")
+    high: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, upper end")
+    samples: list[FiniteFloat] = Field(default_factory=list, description="all samples, in `unit`")
+    threads: int = Field(1, description="threads used")
+    working_set_bytes: int | None = Field(None, description="bytes the kernel went over")
+    method: str = Field("", description="the kernel and how its work is counted")
+    state: MachineState = Field(default_factory=MachineState)
+    started_at: str
+
+
+class Manifest(Row):
+    """``run.json``: where, when, with what and how a run was made."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    created_at: str
+    host: str
+    machine: dict[str, Any] = Field(description="profiler.machine.Machine as plain values")
+    software: dict[str, str]
+    commit: str
+    command: list[str]
+    settings: dict[str, Any] = Field(default_factory=dict)
+    complete: bool = False
+
+
+Record = Annotated[Measurement | CeilingRow, Field(discriminator="record")]
+RECORD: TypeAdapter[Measurement | CeilingRow] = TypeAdapter(Record)
