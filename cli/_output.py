@@ -1,0 +1,68 @@
+"""Print tables for people and JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console; in a pipe it keeps 120 columns and no colour."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False, soft_wrap=False)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document; NaN and infinities are errors, not JSON."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False, default=str) + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
+    """Return a rich table; columns in ``right`` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*("" if cell is None else str(cell) for cell in row))
+    return made
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """Return a duration with the unit people read it in."""
+    if value is None:
+        return ""
+    if value == 0:
+        return "0 s"
+    for size, unit in _TIME_UNITS:
+        if abs(value) >= size:
+            return f"{value / size:.{digits}g} {unit}"
+    return f"{value / 1e-9:.{digits}g} ns"
+
+
+def band(low: float, mid: float, high: float) -> str:
+    """Return ``mid (low to high)`` of a duration."""
+    return f"{seconds(mid)} ({seconds(low)} to {seconds(high)})"
+
+
+def rate(value: float | None, unit: str) -> str:
+    """Return a rate with an SI prefix, such as ``51.3 GB/s``."""
+    if value is None:
+        return ""
+    short = unit.replace("bytes", "B")
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}{short}"
+    return f"{value:.3g} {short}"

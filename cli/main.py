@@ -1,0 +1,56 @@
+"""The ``roofcast`` command: mounts the subcommands and turns errors into one clear line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+
+import typer
+
+from . import bench, ceilings, compile_kernels, doctor, explain, hw, loop, ops, plot, project, report, run
+
+app = typer.Typer(
+    name="roofcast",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Measure kernels on the machine at hand and project them, with an honest band, onto hardware that is not.",
+)
+for _module in (run, bench, ceilings, plot, project, loop, report, explain, compile_kernels, ops, doctor):
+    _module.register(app)
+app.add_typer(hw.app, name="hw")
+
+
+def main() -> None:
+    """Run the command line; exit 2 on usage and input, 1 on failed cases, 130 on Ctrl-C."""
+    debug = bool(os.environ.get("ROOFCAST_DEBUG"))
+    if not debug:
+        warnings.simplefilter("ignore")
+    try:
+        app()
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(_message(error), file=sys.stderr)  # noqa: T201
+        sys.exit(2 if _is_input_error(error) else 1)
+
+
+def _is_input_error(error: Exception) -> bool:
+    """Errors that the rooms define are written for the user; so are those of the file system."""
+    return type(error).__module__.startswith("roofcast.") or isinstance(error, OSError)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"error: {error.filename}: {error.strerror}"
+    if _is_input_error(error):
+        return f"error: {error}"
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"internal error: {type(error).__name__}: {error} ({where.filename}:{where.lineno}); "
+        "this is a bug in roofcast: set ROOFCAST_DEBUG=1 for the traceback and report it"
+    )
+
