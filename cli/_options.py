@@ -14,7 +14,8 @@ Targets = Annotated[
     typer.Option("--to", metavar="NAME", help="Device or system to project onto; repeat, or separate by commas."),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="The run folder to write (default: runs/<time>_<host>).")
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The run folder to write (default: runs/<time>_<host>)."),
 ]
 
 DEFAULT_TARGETS = ["b200", "gb300-nvl72", "vera-rubin-nvl72"]

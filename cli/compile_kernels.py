@@ -16,10 +16,12 @@ def register(app: typer.Typer) -> None:
 
 def compile_kernels(
     operator: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Operator to compile; repeat or separate by commas.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Operator to compile; repeat or separate by commas."),
     ] = None,
     target: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Compile target, such as sm_107 or gfx950 (default: all).")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Compile target, such as sm_107 or gfx950 (default: all)."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -36,7 +38,18 @@ def compile_kernels(
     if json:
         print_json(rows)
         return
-    names = ("operator", "kernel", "target", "warps", "registers", "spills", "shared", "matrix", "occupancy", "limit")
+    names = (
+        "operator",
+        "kernel",
+        "target",
+        "warps",
+        "registers",
+        "spills",
+        "shared",
+        "matrix",
+        "occupancy",
+        "limit",
+    )
     cells = [
         (
             row["operator"],

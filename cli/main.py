@@ -53,4 +53,3 @@ def _message(error: Exception) -> str:
         f"internal error: {type(error).__name__}: {error} ({where.filename}:{where.lineno}); "
         "this is a bug in roofcast: set ROOFCAST_DEBUG=1 for the traceback and report it"
     )
-

@@ -57,7 +57,9 @@ class Measurement(Row):
     baseline: bool = Field(False, description="whether speed-ups are quoted against this row")
     device: str = Field(description="cpu, cuda:0, ...")
     device_name: str = Field(description="the device's name as it reports it")
-    cache_state: Literal["cold", "warm"] = Field(description="whether the last-level cache was flushed before each sample")
+    cache_state: Literal["cold", "warm"] = Field(
+        description="whether the last-level cache was flushed before each sample"
+    )
     status: Status = Field(description="ok, or the kind of failure")
     message: str = Field("", description="a sentence on the status; empty if ok")
     samples_s: list[FiniteFloat] = Field(default_factory=list, description="seconds per call, one per sample, in order")

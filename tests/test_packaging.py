@@ -19,7 +19,13 @@ def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout.splitlines()  # fmt: skip
     for name in tracked:
-        if (ROOT / name).is_file() and name.split("/")[0] in {*ROOMS, "pyproject.toml", "setup.py", "README.md", "LICENSE"}:
+        if (ROOT / name).is_file() and name.split("/")[0] in {
+            *ROOMS,
+            "pyproject.toml",
+            "setup.py",
+            "README.md",
+            "LICENSE",
+        }:
             target = source / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes((ROOT / name).read_bytes())

@@ -12,7 +12,7 @@ from ...kernels.registry import backend_module, backend_names
 from ...kernels.triton_support import KernelSpec, compile_ahead, is_interpreting
 from .amd import read_amdgcn
 from .nvidia import read_cubin
-from .resources import Occupancy, Resources, SmLimits, occupancy
+from .resources import Occupancy, Resources, occupancy
 
 
 @dataclass(frozen=True)

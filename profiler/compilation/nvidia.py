@@ -16,7 +16,11 @@ from .resources import InstructionMix, Resources
 # From compute capability 8.0 on the driver reserves 1 KiB of shared memory for each block
 # (NVIDIA, CUDA C++ Programming Guide, "Shared Memory" of compute capability 8.x and 9.0).
 _RESERVED_SHARED_BYTES = 1024
-_MATRIX_INSTRUCTIONS = (("tcgen05", r"tcgen05\.mma"), ("wgmma", r"wgmma\.mma_async"), ("mma", r"\bw?mma\.sync"))
+_MATRIX_INSTRUCTIONS = (
+    ("tcgen05", r"tcgen05\.mma"),
+    ("wgmma", r"wgmma\.mma_async"),
+    ("mma", r"\bw?mma\.sync"),
+)
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", re.MULTILINE)
 
 

@@ -63,10 +63,10 @@ class Occupancy:
     limited_by: str
 
 
-# Registers are allocated to a warp in units of 256 and warps to a block in fours
+# A warp's registers are allocated in units of 256 from the quarter of the SM that runs it
 # (NVIDIA, CUDA Occupancy Calculator, compute capability 8.0 and later).
 _REGISTER_UNIT = 256
-_WARP_UNIT = 4
+_QUARTERS = 4
 _THREADS_PER_WARP = 32
 
 
@@ -75,11 +75,10 @@ def occupancy(resources: Resources, num_warps: int, limits: SmLimits) -> Occupan
 
     Where two limits tie, the one named is the first of: warps, blocks, registers, shared memory, tensor memory.
     """
-    warps = -(-num_warps // _WARP_UNIT) * _WARP_UNIT
-    registers = -(-resources.registers * _THREADS_PER_WARP // _REGISTER_UNIT) * _REGISTER_UNIT * warps
+    per_warp = -(-resources.registers * _THREADS_PER_WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     fits = {"warps": limits.warps // num_warps, "blocks": limits.blocks}
-    if registers:
-        fits["registers"] = limits.registers // registers
+    if per_warp:
+        fits["registers"] = limits.registers // _QUARTERS // per_warp * _QUARTERS // num_warps
     if resources.shared_bytes:
         fits["shared memory"] = limits.shared_bytes // resources.shared_bytes
     if resources.tensor_memory_columns and limits.tensor_memory_columns:
