@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from .cpu_topology import Cache, CoreKind, caches, core_kinds
 from .gpu_facts import Gpu, find_gpus
 from .microarchitecture import Microarchitecture, identify
 from .software import code_commit, software_versions
+from .times import host_name
 
 __all__ = ["Cache", "CoreKind", "Gpu", "Machine", "allowed_cores", "inspect_machine"]
 
@@ -128,7 +128,7 @@ def inspect_machine(root: Path = Path("/")) -> Machine:
     gpus, gpu_note = find_gpus(root)
     known = identify(identity, flags) or Microarchitecture("", None, None)
     return Machine(
-        host=socket.gethostname(),
+        host=host_name(),
         system=f"{platform.system()} {platform.release()}",
         architecture=architecture,
         cpu_model=identity.model,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from roofcast.profiler import cgroup, cpu_facts, cpu_topology, gpu_facts, machine, microarchitecture
 from roofcast.profiler.host_text import count_cpus
-from roofcast.profiler.software import code_commit, software_versions
+from roofcast.profiler.software import code_commit
 
 EPYC = """processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -201,7 +201,7 @@ def test_this_machine() -> None:
     assert found.allowed_cores <= found.affinity_cores <= found.logical_cores
     assert 0 < found.usable_memory_bytes <= found.memory_bytes
     assert found.gpus or found.gpu_note
-    assert software_versions()["python"].startswith("3.")
+    assert found.software["python"].startswith("3.")
 
 
 def test_commit_of_a_checkout(tmp_path: Path) -> None:
