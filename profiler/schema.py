@@ -32,16 +32,18 @@ class Row(BaseModel):
 class MachineState(Row):
     """The state of the machine around one case; null where it cannot be read."""
 
-    clock_hz: FiniteFloat | None = Field(None, description="mean clock of the cores or of the GPU, after the samples")
-    temperature_c: FiniteFloat | None = Field(None, description="hottest sensor, degrees Celsius")
-    power_w: FiniteFloat | None = Field(None, description="power draw, watts")
-    throttled: bool | None = Field(None, description="whether the device limited its clock while sampling")
+    clock_hz: FiniteFloat | None = Field(
+        default=None, description="mean clock of the cores or of the GPU, after the samples"
+    )
+    temperature_c: FiniteFloat | None = Field(default=None, description="hottest sensor, degrees Celsius")
+    power_w: FiniteFloat | None = Field(default=None, description="power draw, watts")
+    throttled: bool | None = Field(default=None, description="whether the device limited its clock while sampling")
     throttle_reasons: list[str] = Field(default_factory=list, description="the device's own reasons")
-    load_average: FiniteFloat | None = Field(None, description="one-minute load average of the host")
-    steal_fraction: FiniteFloat | None = Field(None, description="share of CPU time taken by the hypervisor")
-    energy_j: FiniteFloat | None = Field(None, description="energy per call above idle, joules")
-    energy_total_j: FiniteFloat | None = Field(None, description="energy per call with idle, joules")
-    energy_note: str = Field("", description="how energy was read, or why it was not")
+    load_average: FiniteFloat | None = Field(default=None, description="one-minute load average of the host")
+    steal_fraction: FiniteFloat | None = Field(default=None, description="share of CPU time taken by the hypervisor")
+    energy_j: FiniteFloat | None = Field(default=None, description="energy per call above idle, joules")
+    energy_total_j: FiniteFloat | None = Field(default=None, description="energy per call with idle, joules")
+    energy_note: str = Field(default="", description="how energy was read, or why it was not")
 
 
 class Measurement(Row):
@@ -54,31 +56,37 @@ class Measurement(Row):
     workload: dict[str, Any] = Field(description="the workload's fields")
     implementation: str = Field(description="implementation name, unique within the operator")
     backend: str = Field(description="numba, triton, torch or user")
-    baseline: bool = Field(False, description="whether speed-ups are quoted against this row")
+    baseline: bool = Field(default=False, description="whether speed-ups are quoted against this row")
     device: str = Field(description="cpu, cuda:0, ...")
     device_name: str = Field(description="the device's name as it reports it")
     cache_state: Literal["cold", "warm"] = Field(
         description="whether the last-level cache was flushed before each sample"
     )
     status: Status = Field(description="ok, or the kind of failure")
-    message: str = Field("", description="a sentence on the status; empty if ok")
+    message: str = Field(default="", description="a sentence on the status; empty if ok")
     samples_s: list[FiniteFloat] = Field(default_factory=list, description="seconds per call, one per sample, in order")
-    calls_per_sample: int = Field(1, description="calls timed together because one is too short for the timer")
-    median_s: FiniteFloat | None = Field(None, description="median of the samples, seconds")
-    ci95_low_s: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, lower end")
-    ci95_high_s: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, upper end")
-    stop_reason: str = Field("", description="why sampling ended")
-    host_time_s: FiniteFloat | None = Field(None, description="GPU only: median host time per call, seconds")
+    calls_per_sample: int = Field(default=1, description="calls timed together because one is too short for the timer")
+    median_s: FiniteFloat | None = Field(default=None, description="median of the samples, seconds")
+    ci95_low_s: FiniteFloat | None = Field(
+        default=None, description="95 % confidence interval of the median, lower end"
+    )
+    ci95_high_s: FiniteFloat | None = Field(
+        default=None, description="95 % confidence interval of the median, upper end"
+    )
+    stop_reason: str = Field(default="", description="why sampling ended")
+    host_time_s: FiniteFloat | None = Field(default=None, description="GPU only: median host time per call, seconds")
     cost: dict[str, Any] = Field(default_factory=dict, description="the workload's cost (kernels.Cost)")
     roofs_s: dict[str, FiniteFloat] = Field(default_factory=dict, description="least time under each measured ceiling")
-    bound_by: str | None = Field(None, description="the ceiling with the largest roof")
-    fraction_of_roof: FiniteFloat | None = Field(None, description="largest roof / median")
-    max_error: FiniteFloat | None = Field(None, description="largest error in units of its tolerance; 1 is the limit")
+    bound_by: str | None = Field(default=None, description="the ceiling with the largest roof")
+    fraction_of_roof: FiniteFloat | None = Field(default=None, description="largest roof / median")
+    max_error: FiniteFloat | None = Field(
+        default=None, description="largest error in units of its tolerance; 1 is the limit"
+    )
     seed: int = Field(description="seed of the inputs")
     state: MachineState = Field(default_factory=MachineState)
     host: str = Field(description="host name")
     software: dict[str, str] = Field(default_factory=dict, description="versions of Python and packages")
-    commit: str = Field("", description="commit of the code that measured, '+dirty' if it had changes")
+    commit: str = Field(default="", description="commit of the code that measured, '+dirty' if it had changes")
     method: dict[str, Any] = Field(default_factory=dict, description="timer, warm-up, criterion, threads")
     started_at: str = Field(description="UTC time, ISO 8601")
 
@@ -99,14 +107,14 @@ class CeilingRow(Row):
     device_name: str
     status: Status
     message: str = ""
-    value: FiniteFloat | None = Field(None, description="in `unit`, median of the samples")
+    value: FiniteFloat | None = Field(default=None, description="in `unit`, median of the samples")
     unit: Literal["bytes/s", "FLOP/s", "op/s", "s"] = Field(description="unit of value")
-    low: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, lower end")
-    high: FiniteFloat | None = Field(None, description="95 % confidence interval of the median, upper end")
+    low: FiniteFloat | None = Field(default=None, description="95 % confidence interval of the median, lower end")
+    high: FiniteFloat | None = Field(default=None, description="95 % confidence interval of the median, upper end")
     samples: list[FiniteFloat] = Field(default_factory=list, description="all samples, in `unit`")
-    threads: int = Field(1, description="threads used")
-    working_set_bytes: int | None = Field(None, description="bytes the kernel went over")
-    method: str = Field("", description="the kernel and how its work is counted")
+    threads: int = Field(default=1, description="threads used")
+    working_set_bytes: int | None = Field(default=None, description="bytes the kernel went over")
+    method: str = Field(default="", description="the kernel and how its work is counted")
     state: MachineState = Field(default_factory=MachineState)
     started_at: str
 

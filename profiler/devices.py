@@ -1,0 +1,77 @@
+"""What the engine needs from a device: time a callable, flush the last-level cache, wait for the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+from .cases import device_kind
+
+Run = Callable[[], object]
+
+
+class DeviceError(RuntimeError):
+    """A device that does not exist here; the message says what does."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds for one sample: on the device, and on the host that launched it (GPU only)."""
+
+    device_s: float
+    host_s: float | None = None
+
+
+class Device(Protocol):
+    """One device. ``run`` is a prepared implementation's callable, asynchronous on a GPU."""
+
+    name: str
+    title: str
+    cache_bytes: int
+    method: dict[str, object]
+
+    def sampler(self, runs: Sequence[Run]) -> Callable[[], Timing]:
+        """Return a callable that takes one sample: the time of all ``runs`` in turn, to the end of their work."""
+        ...
+
+    def flush(self) -> None:
+        """Leave nothing of the inputs in the last-level cache, and nothing that must be written back."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait until all submitted work has ended."""
+        ...
+
+    def shortest_s(self) -> float:
+        """Return the shortest sample whose timer error is negligible, in seconds."""
+        ...
+
+    def overhead_s(self) -> float:
+        """Return the time that timing an empty callable shows, in seconds."""
+        ...
+
+    def verify_flush(self) -> dict[str, float]:
+        """Return times of reading a buffer that fits the cache: ``warm_s``, ``cold_s`` after a flush."""
+        ...
+
+
+@cache
+def get_device(name: str) -> Device:
+    """Return a device by name, such as ``cpu`` or ``cuda:0``.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such device on this machine, or its package is missing.
+    """
+    if name == "cpu":
+        from .cpu_device import CpuDevice
+
+        return CpuDevice()
+    if device_kind(name) == "cuda":
+        from .cuda_device import CudaDevice
+
+        return CudaDevice(name)
+    raise DeviceError(f"device {name!r} is unknown; known are cpu and cuda:<number>")

@@ -1,0 +1,51 @@
+"""Named suites of workloads.
+
+An operator's entry stands here once: the shapes of a real model (Qwen3-30B-A3B unless said otherwise: 48 layers, hidden
+size 2048, 32 query and 4 key heads of 128, 128 experts of which 8 are chosen, vocabulary 151936) with the number of
+sequences or tokens cut so that one call takes milliseconds on two cores.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from ..kernels import Workload, make_workload, operator_names
+
+Fields = dict[str, Any]
+
+# Per operator: the workload of the quick suite first, then those that the wider suites add.
+WORKLOADS: dict[str, list[Fields]] = {
+    "moe.routing": [],
+    "attention.decode": [],
+    "sampling.logprob": [],
+}
+_QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
+_FAMILIES = ("moe", "attention", "sampling")
+
+
+class UnknownSuiteError(LookupError):
+    """A name that no suite has; the message gives the nearest ones."""
+
+
+def suite_names() -> list[str]:
+    """Return the names of the suites: ``quick``, one per family of operators, and ``rl`` with all of them."""
+    return ["quick", *_FAMILIES, "rl"]
+
+
+def suite(name: str) -> list[tuple[str, Workload]]:
+    """Return the operators and workloads of a suite.
+
+    Raises
+    ------
+    UnknownSuiteError
+        If there is none of that name.
+    """
+    if name not in suite_names():
+        near = difflib.get_close_matches(name, suite_names(), n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(suite_names())}"
+        raise UnknownSuiteError(f"unknown suite {name!r}; {hint}")
+    if name == "quick":
+        return [(operator, make_workload(operator, WORKLOADS[operator][0])) for operator in _QUICK]
+    chosen = [op for op in WORKLOADS if name == "rl" or op.startswith(f"{name}.")]
+    return [(op, make_workload(op, fields)) for op in chosen if op in operator_names() for fields in WORKLOADS[op]]

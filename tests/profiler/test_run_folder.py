@@ -1,0 +1,127 @@
+"""Rows survive crashes, locks hold, resuming leaves out what is done."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from roofcast.profiler import HalfWrittenRowWarning, RunFolder, RunFolderError, StoreError, load_run, run_cases
+
+
+def _run(toy, fast, path, *names, **options):
+    with RunFolder.create(path, resume=options.pop("resume", False)) as folder:
+        rows = run_cases(toy(*names), folder, settings=fast, **options)
+        folder.finish()
+    return {row.implementation: row.status for row in rows}
+
+
+def test_round_trip(toy, fast, tmp_path):
+    _run(toy, fast, tmp_path / "a", "double", "wrong")
+    run = load_run(tmp_path / "a")
+    assert run.manifest.complete
+    assert list(run.measurements["status"]) == ["incorrect", "ok"]
+    good = run.measurement_rows[1]
+    assert list(run.samples["time_s"]) == good.samples_s
+    assert run.samples["round"].max() == len(good.method["round_sizes"]) - 1
+    assert run.ceilings.empty
+    assert "value" in run.ceilings.columns
+
+
+def test_resume_leaves_out_what_is_done(toy, fast, tmp_path):
+    _run(toy, fast, tmp_path, "double", "wrong")
+    again = _run(toy, fast, tmp_path, "double", "wrong", "twice", resume=True)
+    assert again == {"double": "ok", "wrong": "incorrect", "twice": "ok"}
+    assert len((tmp_path / "measurements.jsonl").read_text().splitlines()) == 3
+    _run(toy, fast, tmp_path, "double", "wrong", "twice", resume=True, retry_failed=True)
+    assert len((tmp_path / "measurements.jsonl").read_text().splitlines()) == 4
+    assert len(load_run(tmp_path).measurements) == 3
+
+
+def test_existing_run_is_not_overwritten(toy, fast, tmp_path):
+    _run(toy, fast, tmp_path, "double")
+    with pytest.raises(RunFolderError, match="--resume"):
+        RunFolder.create(tmp_path)
+
+
+def test_second_writer_is_refused(tmp_path):
+    says = f"in use by another run \\(process {os.getpid()}\\)"
+    with RunFolder.create(tmp_path), pytest.raises(RunFolderError, match=says):
+        RunFolder.create(tmp_path, resume=True)
+    RunFolder.create(tmp_path, resume=True).close()
+
+
+def test_lock_ends_with_its_process(tmp_path):
+    code = (
+        "import os, pathlib, signal; from roofcast.profiler import RunFolder;"
+        f"f = RunFolder.create(pathlib.Path({str(tmp_path)!r})); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    RunFolder.create(tmp_path, resume=True).close()
+
+
+def test_half_written_row_is_dropped_and_cut(toy, fast, tmp_path):
+    _run(toy, fast, tmp_path, "double", "twice")
+    rows = tmp_path / "measurements.jsonl"
+    whole = rows.read_bytes()
+    rows.write_bytes(whole[:-40])
+    with pytest.warns(HalfWrittenRowWarning, match="left out"):
+        run = load_run(tmp_path)
+    assert list(run.measurements["implementation"]) == ["double"]
+    assert run.warnings
+    with pytest.warns(HalfWrittenRowWarning):
+        load_run(tmp_path)
+    assert _run(toy, fast, tmp_path, "double", "twice", resume=True) == {"double": "ok", "twice": "ok"}
+    assert [json.loads(line)["implementation"] for line in rows.read_text().splitlines()] == ["double", "twice"]
+
+
+def test_interrupt_keeps_rows(toy, fast, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        _run(toy, fast, tmp_path, "wrong", "interrupt")
+    assert list(load_run(tmp_path).measurements["implementation"]) == ["wrong"]
+    RunFolder.create(tmp_path, resume=True).close()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{not json}\n", r"measurements.jsonl:1: Expecting property name"),
+        ('{"record": "measurement", "schema_version": 1}\n', r"measurements.jsonl:1: .*Field required"),
+        ('{"record": "measurement", "schema_version": 99}\n', "newer roofcast"),
+        ("[1]\n", "JSON object"),
+    ],
+)
+def test_malformed_row_is_named(toy, tmp_path, content, says):
+    RunFolder.create(tmp_path).close()
+    (tmp_path / "measurements.jsonl").write_text(content)
+    with pytest.raises(StoreError, match=says):
+        load_run(tmp_path)
+
+
+def test_what_is_no_run_folder(tmp_path):
+    with pytest.raises(StoreError, match="is empty"):
+        load_run(tmp_path)
+    with pytest.raises(StoreError, match="does not exist"):
+        load_run(tmp_path / "nosuch")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="choose another --out"):
+        RunFolder.create(tmp_path / "file" / "run")
+
+
+def test_nan_is_never_written(toy, fast, tmp_path):
+    with RunFolder.create(tmp_path) as folder:
+        (row,) = run_cases(toy("double"), folder, settings=fast)
+        with pytest.raises(ValueError, match="JSON compliant"):
+            folder.append(row.model_copy(update={"median_s": float("nan")}))
+
+
+def test_progress_counts_to_the_end(toy, fast, tmp_path):
+    seen = []
+    with RunFolder.create(tmp_path) as folder:
+        run_cases(toy("double", "wrong"), folder, settings=fast, on_progress=seen.append)
+    written = [p for p in seen if p.stage == "written"]
+    assert [p.done for p in written] == [1, 2]
+    assert all(p.total == 2 and p.remaining_s >= 0 for p in seen)
+    assert {p.row.implementation for p in written} == {"double", "wrong"}
+    assert Path(tmp_path / "run.json").exists()
