@@ -1,0 +1,1 @@
+"""Profiles of CPUs, one YAML file per socket model."""

@@ -1,0 +1,1 @@
+"""Profiles of GPUs and other accelerators, one YAML file each."""
