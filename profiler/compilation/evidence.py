@@ -12,6 +12,7 @@ from ...kernels.registry import backend_module, backend_names
 from ...kernels.triton_support import KernelSpec, compile_ahead, is_interpreting
 from .amd import read_amdgcn
 from .nvidia import read_cubin
+from .limits import sm_limits
 from .resources import Occupancy, Resources, occupancy
 
 

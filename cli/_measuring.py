@@ -1,0 +1,97 @@
+"""Measure into a run folder with a progress bar: first the ceilings, then the cases that are judged by them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from ..profiler import Case, Measurement, RunFolder, Settings
+    from ..profiler.run import Progress
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How a command measures; see ``roofcast bench --help``."""
+
+    device: str = "cpu"
+    resume: bool = False
+    retry_failed: bool = False
+    isolate: bool = False
+
+
+def default_folder() -> Path:
+    """Return ``runs/<time>_<host>``."""
+    from ..profiler.times import host_name, utc_now
+
+    return Path("runs") / f"{utc_now()[:19].replace(':', '-')}_{host_name()}"
+
+
+def open_folder(out: Path | None, settings: Settings, choices: Choices) -> RunFolder:
+    """Create the run folder, or open it again with ``--resume``."""
+    from ..profiler import RunFolder
+
+    command = ["roofcast", *sys.argv[1:]]
+    return RunFolder.create(out or default_folder(), command=command, settings=settings.as_dict(), resume=choices.resume)
+
+
+def measure_ceilings(folder: RunFolder, device: str, *, full: bool = False) -> None:
+    """Measure the device's ceilings that the folder lacks and append them as they come."""
+    from ..profiler import CeilingRow
+    from ..profiler.ceilings import ceiling_names, measure_ceilings
+
+    done = {row.name for row in folder.rows() if isinstance(row, CeilingRow) and row.device == device}
+    names = [name for name in ceiling_names(device, full=full) if name not in done]
+    with _bar() as bar:
+        task = bar.add_task("ceilings", total=len(names))
+        for row in measure_ceilings(device, names=names, progress=lambda name: bar.update(task, description=name)):
+            folder.append(row)
+            bar.advance(task)
+
+
+def measure_cases(
+    folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices
+) -> list[Measurement]:
+    """Measure the cases that the folder lacks, judged by its ceilings."""
+    from ..profiler import run_cases
+    from ..profiler.schema import CeilingRow
+    from ..roofline.ceilings import from_rows, machine_capacities
+    from ..roofline.judge import judge
+
+    limits = from_rows(
+        [row for row in folder.rows() if isinstance(row, CeilingRow)],
+        device=choices.device,
+        capacities=machine_capacities(folder.manifest.machine, choices.device),
+    )
+
+    with _bar() as bar:
+        task = bar.add_task("cases", total=len(cases))
+
+        def show(progress: Progress) -> None:
+            name = f"{progress.case.operator} {progress.case.implementation}" if progress.case else "cases"
+            left = f"{progress.remaining_s:.0f} s left"
+            bar.update(task, completed=progress.done, description=f"{name}: {progress.stage}, {left}")
+
+        return run_cases(
+            cases,
+            folder,
+            settings=settings,
+            judge=judge(limits),
+            retry_failed=choices.retry_failed,
+            isolate=choices.isolate,
+            on_progress=show,
+        )
+
+
+def _bar() -> Bar:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from ._output import console
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=console(stderr=True), transient=True)
