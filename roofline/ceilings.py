@@ -141,7 +141,7 @@ class Ceilings:
         """Name of the outermost cache level: ``llc`` on a CPU, ``l2`` on a GPU."""
         return "llc" if self.kind == "cpu" else "l2"
 
-    def with_(self, more: Mapping[str, Ceiling]) -> Ceilings:
+    def replaced(self, more: Mapping[str, Ceiling]) -> Ceilings:
         """Return a copy in which ``more`` are added or replaced."""
         return replace(self, named={**self.named, **more})
 
