@@ -53,12 +53,12 @@ def class_factor(kind: KernelClass, roof_s: float) -> Factor:
 
 
 def maturity_factor(target: Target) -> list[Factor]:
-    """Return the factor of software that does not exist yet, for a target that cannot be bought yet."""
+    """Return the factor of young software, for a target of which nothing measured is public."""
     table = load_table("bands")
     entry = table["maturity"]
-    if target.status not in entry["statuses"]:
+    if target.status not in entry["statuses"] and target.architecture not in entry["architectures"]:
         return []
-    note = f"{target.title} is {target.status}: nothing measured on it is public"
+    note = f"no kernel time of {target.title} is public; its first kernels are expected to be slower than later ones"
     return [Factor("new chip", 1.0, entry["high"], entry["origin"], source_title(table, entry["source"]), note)]
 
 

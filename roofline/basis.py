@@ -26,6 +26,8 @@ def basis_of(source: Ceilings, target: Target, binding: Iterable[str] = ()) -> B
     """
     if source.kind == "cpu" and target.kind == "cpu":
         return "same_architecture" if source.architecture == target.architecture else "next_generation"
+    if "tpu" in (source.kind, target.kind):
+        return "specification_only"
     if source.kind == "cpu":
         return "cpu_to_gpu"
     if target.kind == "cpu":

@@ -159,16 +159,18 @@ def generation(architecture: str) -> float | None:
     return load_table("bands")["generations"].get(architecture)
 
 
-def attained_share(device: str, architecture: str, ceiling: str) -> Span:
+def attained_share(device: str, architecture: str, kind: str, ceiling: str) -> Span:
     """Return the share of a specified ceiling that the best kernels reach.
 
     ``ceiling`` is looked up under the profile's name, then its architecture, then the default; in each first as
-    it is and then by its family (``dram`` of ``dram.read``). What no entry has is taken whole.
+    it is and then by its family (``dram`` of ``dram.read``). ``kind`` is ``cpu`` or ``gpu``. What no entry has is taken
+    whole.
     """
     table = load_table("attained")
     devices: dict[str, Any] = table["devices"]
     named = sorted((key for key in devices if device.startswith(key)), key=len, reverse=True)
-    for key in dict.fromkeys([*named, architecture, "default"]):
+    families = [architecture, "default"] if kind == "cpu" else [architecture, "hbm", "default"]
+    for key in dict.fromkeys([*named, *families]):
         entry = devices.get(key)
         if entry is None:
             continue
@@ -177,5 +179,8 @@ def attained_share(device: str, architecture: str, ceiling: str) -> Span:
         if value is not None:
             low, mid, high = value if isinstance(value, list) else (value, value, value)
             known = "measured" if entry["source"] == "silicon" else "assumed"
-            return Span(low, mid, high, source_title(table, entry["source"]), known)
+            title = source_title(table, entry["source"])
+            if low < high and "range" in entry:
+                title += f"; range: {source_title(table, entry['range'])}"
+            return Span(low, mid, high, title, known)
     return Span(1.0, 1.0, 1.0, "taken whole: no share is known", "assumed")

@@ -75,7 +75,7 @@ def make_target(profile: Any, name: str = "") -> Target:
     specified = _with_derived(from_profile(device))
     residency = load_table("attained")["residency"]["factor"]
     usable = {n: v if n == "dram" else v * residency for n, v in specified.capacities.items()}
-    attained = {n: _attained(device.name, specified.architecture, c) for n, c in specified.named.items()}
+    attained = {n: _attained(specified, c) for n, c in specified.named.items()}
     sets: dict[Case, Ceilings] = {
         case: replace(
             specified,
@@ -102,8 +102,8 @@ def _source(source: Any) -> dict[str, Any]:
     return dict(source) if isinstance(source, Mapping) else source.as_dict()
 
 
-def _attained(device: str, architecture: str, ceiling: Ceiling) -> Ceiling:
-    share = attained_share(device, architecture, ceiling.name)
+def _attained(device: Ceilings, ceiling: Ceiling) -> Ceiling:
+    share = attained_share(device.device, device.architecture, device.kind, ceiling.name)
     return replace(
         ceiling,
         value=ceiling.value * share.mid,
