@@ -1,0 +1,142 @@
+"""Measure the ceilings of a device, one row each."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+
+from ..devices import get_device
+from ..failures import as_failure
+from ..machine import Machine, inspect_machine
+from ..machine_state import StateWatch
+from ..schema import CeilingRow
+from ..times import utc_now
+from .candidates import Rates, sample_best
+from .catalogue import ONE_THREAD, candidates, check_names, unit
+from .setting import Setting
+
+_FMA_BITS = {"vector.fp32": 32, "vector.fp64": 64}
+
+
+def measure_ceilings(
+    device: str = "cpu",
+    *,
+    names: Sequence[str] | None = None,
+    budget_s: float | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], object] | None = None,
+    machine: Machine | None = None,
+) -> Iterator[CeilingRow]:
+    """Measure ceilings and yield a row for each, as it ends.
+
+    Parameters
+    ----------
+    device
+        ``cpu`` or ``cuda:<number>``.
+    names
+        Ceiling names; default: the quick set. See `catalogue.ceiling_names`.
+    budget_s
+        Seconds of sampling over all ceilings; default one second each. Compilation and set-up come on top (about
+        ten seconds for the quick set on two cores).
+    threads
+        Threads of the CPU; default: the allowed cores.
+    progress
+        Called with a ceiling's name before it is measured.
+    machine
+        This machine, if it was looked at already.
+
+    Yields
+    ------
+    CeilingRow
+        Rows whose status is not ``ok`` carry no value: ``unsupported`` with the reason, or ``crashed``.
+
+    Raises
+    ------
+    UnknownCeilingError
+        If a name is not known for the device; the message gives near ones.
+    DeviceError
+        If there is no such device.
+    """
+    machine = machine or inspect_machine()
+    target = get_device(device)
+    wanted = check_names(device, names)
+    budget_each = 1.0 if budget_s is None else budget_s / max(1, len(wanted))
+    all_threads = _start_threads(threads or machine.allowed_cores) if device == "cpu" else 1
+    settings = {count: Setting(target, machine, count, budget_each) for count in (all_threads, 1)}
+    for name in wanted:
+        if progress:
+            progress(name)
+        alone = name.startswith(ONE_THREAD) or name.endswith(".latency")
+        yield _measure_one(name, settings[1 if alone else all_threads])
+        # The working sets are large, and some libraries keep them in cycles.
+        gc.collect()
+    if device == "cpu":
+        _start_threads(all_threads)
+
+
+def _measure_one(name: str, setting: Setting) -> CeilingRow:
+    common = {
+        "key": f"{name} | {setting.device.name}",
+        "name": name,
+        "device": setting.device.name,
+        "device_name": setting.device.title,
+        "unit": unit(name),
+        "threads": setting.threads,
+        "started_at": utc_now(),
+    }
+    try:
+        competing = candidates(name, setting)
+        watch = StateWatch(setting.device.name)
+        watch.start()
+        rates = sample_best(competing, setting.device, setting.budget_s, per_step=name.endswith(".latency"))
+        throttled = watch.throttled_since_last_look()
+        state = watch.stop(lambda seconds: 0, 0.0, throttled=throttled)
+    except Exception as error:
+        failure = as_failure(error, f"measuring {name}")
+        return CeilingRow(**common, status=failure.status, message=failure.message)
+    others = f"best of {len(competing)} kernels; " if len(competing) > 1 else ""
+    return CeilingRow(
+        **common,
+        status="ok",
+        message="measured while the device limited its clock" if throttled else "",
+        value=rates.value,
+        low=rates.low,
+        high=rates.high,
+        samples=rates.samples,
+        working_set_bytes=rates.winner.working_set_bytes,
+        method=f"{rates.winner.label}; {others}{rates.stop_reason}{_peak_note(name, rates, setting)}",
+        state=state,
+    )
+
+
+def _peak_note(name: str, rates: Rates, setting: Setting) -> str:
+    """Compare a multiply-add rate with clock x pipes x lanes x 2, where the pipes are known."""
+    bits = _FMA_BITS.get(name.removeprefix(ONE_THREAD))
+    if bits is None or setting.device.name != "cpu":
+        return ""
+    clock, machine = setting.clock_hz(), setting.machine
+    per_cycle = rates.value / clock / setting.threads
+    note = f"; {per_cycle:.1f} FLOP per cycle and core at {clock / 1e9:.2f} GHz (clock by a chain of additions)"
+    if machine.fma_pipes is None or machine.fma_pipe_bits is None:
+        return note
+    peak = machine.fma_pipes * machine.fma_pipe_bits / bits * 2
+    pipes = f"{machine.fma_pipes} pipes of {machine.fma_pipe_bits} bit of {machine.microarchitecture}"
+    return f"{note}, {per_cycle / peak:.0%} of the {peak:.0f} of {pipes}"
+
+
+def _start_threads(count: int) -> int:
+    """Give Numba and torch the threads and return how many there are.
+
+    They are not pinned: the calling thread works too, and if it sat on the core of a pinned one, both would run at half
+    speed until the system moved it (seen on two cores).
+    """
+    from ..threads import configure_threads
+
+    count = configure_threads(count)
+    import numba
+    from numba.core import config
+
+    # A process whose pool is smaller already cannot make it larger.
+    count = min(count, int(getattr(config, "NUMBA_NUM_THREADS", count)))
+    numba.set_num_threads(count)
+    return count
