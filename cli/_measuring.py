@@ -58,17 +58,11 @@ def measure_cases(
     folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices
 ) -> list[Measurement]:
     """Measure the cases that the folder lacks, judged by its ceilings."""
-    from ..profiler import run_cases
-    from ..profiler.schema import CeilingRow
-    from ..roofline.ceilings import from_rows, machine_capacities
+    from ..profiler import load_run, run_cases
     from ..roofline.judge import judge
+    from ..roofline.run_ceilings import ceilings_of_run
 
-    limits = from_rows(
-        [row for row in folder.rows() if isinstance(row, CeilingRow)],
-        device=choices.device,
-        capacities=machine_capacities(folder.manifest.machine, choices.device),
-    )
-
+    limits = ceilings_of_run(load_run(folder.path))
     with _bar() as bar:
         task = bar.add_task("cases", total=len(cases))
 
