@@ -1,0 +1,132 @@
+"""The rollout phase: prefill, decode over the lengths, tools."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .phase import Context, DoesNotFitError, Phase, Term, operator_term, parameter_term
+from .rollout import Curve, decode_curve
+from .work import Array, Operation
+from .workloads import Pass, Shards, cache_bytes_per_token, operations, weight_bytes
+
+_PREFILL_CHUNK = 8192.0
+
+
+def rollout_phase(context: Context) -> Phase:
+    """Return the rollout phase of a step.
+
+    Raises
+    ------
+    DoesNotFitError
+        If a replica cannot hold the weights and one sequence.
+    """
+    s, inputs = context.scenario, context.inputs
+    shards = rollout_shards(context)
+    replicas = s.cluster.generating / s.rollout.replica
+    each = s.algorithm.sequences / replicas
+    cap = sequence_cap(context, shards)
+    curve = decode_curve(
+        s.lengths.response,
+        s.lengths.prompt.mean + s.observations / 2.0,
+        each,
+        cap,
+        step_sequences=float(s.algorithm.sequences),
+        tail=s.schedule != "async",
+    )
+    phase = Phase("rollout")
+    _decode(context, phase, shards, curve)
+    _prefill(context, phase, shards, replicas)
+    if s.rollout.tool_seconds and s.schedule != "async":
+        wait = np.full((1, 1), s.rollout.turns * s.rollout.tool_seconds)
+        phase.add(Term("tools", wait, "scenario", "tools", "turns x tool_seconds of the last sequence"))
+    phase.facts = {
+        "replicas": replicas,
+        "sequences_per_replica": each,
+        "cap_per_replica": float(np.reshape(cap, -1)[0]),
+        "iterations": float(curve.iterations.reshape(-1)[0]),
+        "mean_batch": float(curve.mean_batch.reshape(-1)[0]),
+        "weight_bytes_per_gpu": weight_bytes(s.model, shards, s.precision.rollout),
+    }
+    return phase
+
+
+def rollout_shards(context: Context) -> Shards:
+    """Return how a replica is spread."""
+    r = context.scenario.rollout
+    return Shards(r.tensor, r.expert, context.system.domain)
+
+
+def sequence_cap(context: Context, shards: Shards) -> Array:
+    """Return how many sequences a replica can run at once, from memory and the scenario's limit."""
+    s, r = context.scenario, context.scenario.rollout
+    groups = r.replica / r.tensor
+    weights = weight_bytes(s.model, shards, s.precision.rollout)
+    available = context.system.memory_bytes * context.inputs("memory.utilization") - weights
+    per_token = cache_bytes_per_token(s.model, shards, s.precision.cache)
+    state = s.model.state_bytes_per_sequence() / r.tensor
+    response = s.lengths.response
+    longest = s.lengths.prompt.longest + s.observations + response.longest
+    resident = s.lengths.prompt.mean + s.observations / 2.0 + response.mean_square / (2.0 * response.mean)
+    room = float(context.system.memory_bytes * context.inputs.by_name["memory.utilization"].mid - weights)
+    if room < longest * per_token + state:
+        raise DoesNotFitError(
+            f"{s.name} on {context.system.name}: rollout needs {weights / 1e9:.1f} GB of weights and "
+            f"{(longest * per_token + state) / 1e9:.1f} GB for one sequence per GPU, and "
+            f"{(room + weights) / 1e9:.1f} GB are usable; raise rollout.tensor or rollout.expert, or lower rollout precision"
+        )
+    cap = np.maximum(available / (resident * per_token + state), 1.0) * groups
+    return np.minimum(cap, r.max_sequences) if r.max_sequences else cap
+
+
+def _decode(context: Context, phase: Phase, shards: Shards, curve: Curve) -> None:
+    s, r, inputs = context.scenario, context.scenario.rollout, context.inputs
+    groups = r.replica / r.tensor
+    here = np.maximum(curve.batch / groups, 1.0)
+    extra, drafting = (r.speculative.draft + 1.0, 1.0 + r.speculative.draft_cost) if r.speculative else (1.0, 1.0)
+    iterations = curve.weight * inputs("rollout.imbalance") / (r.speculative.accepted if r.speculative else 1.0)
+    work = Pass(
+        tokens=here * extra,
+        context=curve.context,
+        sequences=here,
+        mode="decode",
+        precision=s.precision.rollout,
+        cache=s.precision.cache,
+        logits=here * extra,
+    )
+    for operation in operations(s.model, work, shards):
+        each = context.times.time(operation, s.precision.rollout, inputs)
+        seconds = np.sum(iterations * each * drafting, axis=-1, keepdims=True)
+        phase.add(operator_term(context, operation, seconds))
+    total = np.sum(iterations, axis=-1, keepdims=True)
+    fixed = inputs("rollout.iteration_overhead_s") * total
+    phase.add(
+        parameter_term(context, "iteration overhead", "rollout.iteration_overhead_s", fixed, "iterations x overhead")
+    )
+    scheduled = inputs("rollout.sequence_overhead_s") * np.sum(iterations * here, axis=-1, keepdims=True)
+    phase.add(
+        parameter_term(
+            context, "sequence overhead", "rollout.sequence_overhead_s", scheduled, "iterations x batch x overhead"
+        )
+    )
+
+
+def _prefill(context: Context, phase: Phase, shards: Shards, replicas: float) -> None:
+    s, r = context.scenario, context.scenario.rollout
+    prompt = s.lengths.prompt
+    sequences = s.algorithm.prompts if r.prefix_cache else s.algorithm.sequences
+    tokens = (sequences * prompt.mean + s.algorithm.sequences * s.observations) / replicas
+    groups = r.replica / r.tensor
+    chunk = min(_PREFILL_CHUNK, tokens / groups)
+    passes = tokens / (groups * chunk)
+    work = Pass(
+        tokens=np.full((1, 1), chunk),
+        context=prompt.pairs / prompt.mean if not s.observations else s.mean_length / 2.0,
+        sequences=chunk / prompt.mean,
+        mode="prefill",
+        precision=s.precision.rollout,
+        cache=s.precision.cache,
+    )
+    for operation in operations(s.model, work, shards):
+        seconds = passes * context.times.time(operation, s.precision.rollout, context.inputs)
+        named = Operation(operation.operator, operation.work, operation.count)
+        phase.add(operator_term(context, named, seconds))

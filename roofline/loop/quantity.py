@@ -1,0 +1,56 @@
+"""Quantities in scenarios: a number with a unit as people write it (``30 s``, ``2 GiB``, ``0.05 USD/h``), by pint."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+_PLAIN = {"s": ("30 s", "second"), "byte": ("2 GiB", "byte"), "USD/h": ("0.05 USD/h", "USD/hour")}
+
+
+@cache
+def _registry() -> Any:
+    import pint
+
+    registry = pint.UnitRegistry()
+    registry.define("USD = [currency]")
+    return registry
+
+
+def parse(value: object, unit: str) -> float:
+    """Return the value in ``unit``.
+
+    Raises
+    ------
+    ValueError
+        If there is no unit, or one of another kind; the message gives an example.
+    """
+    example = _PLAIN[unit][0]
+    if not isinstance(value, str):
+        raise ValueError(f"has no unit; write it with one, such as {example}")
+    import pint
+
+    try:
+        quantity = _registry().Quantity(value)
+        number = float(quantity.to(_PLAIN[unit][1]).magnitude)
+    except pint.DimensionalityError as error:
+        kind = f"in {error.units1}" if str(error.units1) != "dimensionless" else "without a unit"
+        raise ValueError(f"is {kind}; write it like {example}") from None
+    except Exception as error:  # pint raises many kinds for text that is no quantity
+        raise ValueError(f"is not a quantity ({error}); write it like {example}") from None
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"must be finite and not negative; write it like {example}")
+    return number
+
+
+def _field(unit: str) -> Any:
+    example = _PLAIN[unit][0]
+    return Annotated[float, BeforeValidator(lambda value: parse(value, unit)), Field(examples=[example])]
+
+
+Seconds: Any = _field("s")
+Bytes: Any = _field("byte")
+UsdPerHour: Any = _field("USD/h")

@@ -1,0 +1,65 @@
+"""How phases follow each other in a step, and whose GPUs each of them holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .phase import Phase
+from .scenario import Scenario
+from .work import Array
+
+PHASES = ("rollout", "reward", "logprob", "train", "weight_sync")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its time, the GPU-seconds of each phase, and the rest.
+
+    ``rest`` is the time in no phase, ``rest_gpu_seconds`` what GPUs spend there or waiting for the other side.
+    ``staleness`` is by how many updates the sequences lag behind the policy that trains on them, at least.
+    """
+
+    seconds: Array
+    gpu_seconds: dict[str, Array]
+    rest: Array
+    rest_gpu_seconds: Array
+    staleness: float
+
+
+def schedule(scenario: Scenario, phases: dict[str, Phase], overhead: Array) -> Step:
+    """Return the step of a schedule.
+
+    ``sync``: phases one after the other. ``one_step_off``: generation (with verification) runs beside
+    log-probabilities and training, then weights move. ``async``: the same, and generation does not stop for the
+    weights, which move behind it; the slower side decides.
+    """
+    t = {name: phases[name].seconds for name in PHASES}
+    if scenario.schedule == "sync":
+        seconds = t["rollout"] + t["reward"] + t["logprob"] + t["train"] + t["weight_sync"] + overhead
+    else:
+        generating, learning = t["rollout"] + t["reward"], t["logprob"] + t["train"]
+        if scenario.schedule == "one_step_off":
+            seconds = np.maximum(generating, learning) + t["weight_sync"] + overhead
+        else:
+            seconds = np.maximum(t["rollout"], learning + t["weight_sync"] + overhead)
+    c = scenario.cluster
+    split = c.placement == "split"
+    held = {
+        "rollout": c.generating,
+        "reward": c.generating if split else c.gpus,
+        "logprob": c.training,
+        "train": c.training,
+        "weight_sync": c.training if scenario.schedule == "async" else c.gpus,
+    }
+    gpu_seconds = {name: t[name] * held[name] for name in PHASES}
+    if scenario.schedule == "async":
+        gpu_seconds["reward"] = np.zeros((1, 1))
+    used = sum(gpu_seconds.values(), start=np.zeros((1, 1)))
+    rest_gpu = np.maximum(seconds * c.gpus - used, 0.0)
+    staleness = {"sync": 0.0, "one_step_off": 1.0, "async": 1.0}[scenario.schedule]
+    if scenario.schedule == "async":
+        # A sequence is as old, in steps, as it takes to generate the longest one beside a step's training.
+        staleness = max(1.0, float((t["rollout"] / seconds).reshape(-1)[0]))
+    return Step(seconds, gpu_seconds, overhead, rest_gpu, staleness)

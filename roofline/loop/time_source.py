@@ -1,0 +1,233 @@
+"""Time of an operator on a system: roofs at attained ceilings, the spread of its class of kernels, and own projections.
+
+The time of one call is ``stretch x (floor + roof)``, where the roof is the largest of compute, memory and
+exponentials at the ceilings that the best kernels attain, and floor and stretch are those of the operator's class
+(`roofline/data/kernel_classes.yaml`): basis ``specification_only``. Where a run holds a projection of the operator
+onto this system, the stretch is multiplied by what that projection says against the class at the projected workload,
+and takes the projection's basis and band. Links add on top: bytes over each link plus one latency per hop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...hwprofiles import DeviceProfile, SystemProfile
+from ..roofs import able_rates
+from ..tables import KernelClass, class_of_operator, kernel_class
+from ..targets import Target, load_target
+from .inputs import Input, Inputs
+from .work import Array, Operation, Work
+
+_CLASS = {
+    "linear.gemm": "gemm.{precision}",
+    "linear.head": "gemm.{precision}",
+    "recurrent.mixer": "streaming",
+    "sampling.logprob": "streaming",
+}
+_LINKS = {"scaleup": ("link.scaleup", "link.nvlink", "link.pcie"), "nic": ("link.nic",)}
+# Used where a profile has no figure; a range this wide shows in every result that depends on it.
+_NIC_UNKNOWN = Input(
+    "ceiling.link.nic", 12.5e9, 50e9, 100e9, "bytes/s", "no figure in the profile; 100 to 800 Gb/s per GPU assumed"
+)
+
+
+@dataclass(frozen=True)
+class OperatorFactor:
+    """What a run's projection says of an operator against its class: factors on time, and where they come from."""
+
+    low: float
+    mid: float
+    high: float
+    basis: str
+    reference: str
+    chain: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class System:
+    """Where a loop runs: a GPU or a system of them, with what is needed of its profile."""
+
+    name: str
+    title: str
+    target: Target
+    profile: DeviceProfile | SystemProfile
+    domain: int
+
+    @classmethod
+    def load(cls, name: str | DeviceProfile | SystemProfile) -> System:
+        """Load a system by a profile's name, or from a profile.
+
+        Raises
+        ------
+        hwprofiles.UnknownProfileError
+            If there is none of that name.
+        ValueError
+            If it has no GPU.
+        """
+        from ...hwprofiles import load
+
+        profile = load(name) if isinstance(name, str) else name
+        target = load_target(profile)
+        if target.kind != "gpu":
+            raise ValueError(f"{profile.name} has no GPU; the loop needs a GPU or a system of GPUs")
+        count = profile.gpu_count if isinstance(profile, SystemProfile) else 8
+        return cls(profile.name, profile.title, target, profile, count)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Main memory of one GPU.
+
+        Raises
+        ------
+        ValueError
+            If the profile does not state it.
+        """
+        capacity = self.target.specified.capacities.get("dram")
+        if capacity is None:
+            raise ValueError(f"{self.name}: the profile states no memory.dram.capacity; add it")
+        return capacity
+
+
+class TimeSource:
+    """Times of operations on one system.
+
+    Parameters
+    ----------
+    system
+        Where.
+    factors
+        Projections of the run by operator.
+    """
+
+    def __init__(self, system: System, factors: Mapping[str, OperatorFactor] | None = None) -> None:
+        self.system = system
+        self.factors = dict(factors or {})
+
+    def inputs(self, operators: Collection[tuple[str, str]]) -> list[Input]:
+        """Return the uncertain inputs of (operator, precision) pairs: ceilings and kernel spreads."""
+        attained = self.system.target.attained
+        made: dict[str, Input] = {}
+        used = self._ceilings({precision for _, precision in operators})
+        for name, mid in attained["mid"].named.items():
+            if name not in used:
+                continue
+            low, high = attained["low"][name].value, attained["high"][name].value
+            made[f"ceiling.{name}"] = Input(
+                f"ceiling.{name}",
+                min(low, mid.value),
+                mid.value,
+                max(high, mid.value),
+                mid.unit,
+                mid.source,
+                "specified",
+            )
+        made.setdefault("ceiling.link.nic", _NIC_UNKNOWN)
+        for operator, precision in operators:
+            kind = _class(operator, precision)
+            own = self.factors.get(operator)
+            name, source = self._spread(operator, kind)
+            origin = "measured"
+            note = f"position between the 10th and 90th percentile of class {kind.name}" if own is None else own.basis
+            made[name] = Input(name, -1.0, 0.0, 1.0, "1", source, origin, note)
+        return list(made.values())
+
+    def _ceilings(self, precisions: set[str]) -> set[str]:
+        """Names of the ceilings that can decide a time; one cause (HBM, a link) is one ceiling."""
+        rates = {self._fastest(able_rates(f"matrix.{p}")) for p in {*precisions, "bf16"}}
+        links = (next((n for n in names if n in self.system.target.specified), "") for names in _LINKS.values())
+        return {"dram.read", "exp.fp32", self._fastest(able_rates("vector.fp32")), *rates, *links}
+
+    def _spread(self, operator: str, kind: KernelClass) -> tuple[str, str]:
+        own = self.factors.get(operator)
+        if own is not None:
+            return f"projection.{operator}", own.reference
+        return f"kernel.{kind.name}", kind.title
+
+    def time(self, operation: Operation, precision: str, inputs: Inputs) -> Array:
+        """Return seconds of all calls of an operation: (variants, ...) broadcast with the work's arrays."""
+        if operation.operator.startswith("collective."):
+            return operation.count * self._link_time(operation.work, inputs)
+        kind = _class(operation.operator, precision)
+        roof = np.maximum.reduce(np.broadcast_arrays(*self.roofs(operation.work, inputs).values()))
+        floor = kind.floor(int(max(1, operation.work.launches)))
+        z = inputs(self._spread(operation.operator, kind)[0])
+        own = self.factors.get(operation.operator)
+        stretch = _stretch(kind, roof, z) if own is None else _stretch(kind, roof, np.zeros_like(z)) * _own(own, z)
+        return operation.count * stretch * (floor + roof)
+
+    def roofs(self, work: Work, inputs: Inputs) -> dict[str, Array]:
+        """Return the least seconds under each ceiling that the work meets."""
+        rate: Callable[[str], Array] = lambda name: inputs(f"ceiling.{name}")  # noqa: E731
+        made: dict[str, Array] = {}
+        for name, count in work.flops.items():
+            ceiling = self._fastest(able_rates(name))
+            made[ceiling] = made.get(ceiling, 0.0) + count / rate(ceiling)
+        made["dram.read"] = (work.read_bytes + work.write_bytes) / rate("dram.read")
+        if np.any(np.asarray(work.exponentials) > 0) and "ceiling.exp.fp32" in inputs:
+            made["exp.fp32"] = work.exponentials / rate("exp.fp32")
+        return made
+
+    def bound_by(self, operation: Operation, inputs: Inputs) -> str:
+        """Return the ceiling with the largest roof, at the middle and averaged over the arrays."""
+        if operation.operator.startswith("collective."):
+            return "link"
+        roofs = {
+            name: float(np.mean(np.atleast_1d(value)[0])) for name, value in self.roofs(operation.work, inputs).items()
+        }
+        return max(roofs, key=lambda name: roofs[name])
+
+    def class_title(self, operator: str) -> str:
+        """Return the source of an operator's class of kernels, or of its projection."""
+        own = self.factors.get(operator)
+        if own is not None:
+            return own.reference
+        return "" if operator.startswith("collective.") else _class(operator, "bf16").title
+
+    def basis(self, operator: str) -> str:
+        """Return the basis of an operator's time."""
+        own = self.factors.get(operator)
+        return own.basis if own else "specification_only"
+
+    def _fastest(self, names: list[str]) -> str:
+        best = self.system.target.attained["mid"].best(names)
+        if best is None:
+            raise ValueError(
+                f"{self.system.name}: the profile states no rate for {names[0]}; add it, or choose another precision"
+            )
+        return best.name
+
+    def _link_time(self, work: Work, inputs: Inputs) -> Array:
+        total = np.zeros((inputs.variants, 1))
+        for link, sent in work.link_bytes.items():
+            name = next((n for n in _LINKS[link] if f"ceiling.{n}" in inputs), "link.nic")
+            hops = work.hops.get(link, 0.0)
+            total = total + sent / inputs(f"ceiling.{name}") + hops * inputs(f"collective.latency_{link}_s")
+        return total
+
+    def link_rate(self, link: str, inputs: Inputs) -> Array:
+        """Return bytes per second and GPU of ``scaleup`` or ``nic``."""
+        name = next((n for n in _LINKS[link] if f"ceiling.{n}" in inputs), "link.nic")
+        return inputs(f"ceiling.{name}")
+
+
+def _class(operator: str, precision: str) -> KernelClass:
+    named = _CLASS.get(operator)
+    if named is None:
+        return class_of_operator(operator)
+    return kernel_class(named.format(precision="bf16" if precision in ("bf16", "fp16", "fp32") else "fp8"))
+
+
+def _stretch(kind: KernelClass, roof: Array, z: Array) -> Array:
+    """Percentile of t / (floor + roof): z = -1 the 10th, 0 the median, 1 the 90th; log-linear between."""
+    at = np.log(np.maximum(roof, 1e-12))
+    low, mid, high = (np.interp(at, kind.log_roof, [node[i] for node in kind.log_stretch]) for i in range(3))
+    return np.exp(mid + np.where(z > 0, z * (high - mid), z * (mid - low)))
+
+
+def _own(factor: OperatorFactor, z: Array) -> Array:
+    up, down = np.log(factor.high / factor.mid), np.log(factor.mid / factor.low)
+    return factor.mid * np.exp(np.where(z > 0, z * up, z * down))
