@@ -53,25 +53,34 @@ class Forecast:
     formula: str
 
 
-def from_class(cost: Cost, kind: KernelClass, target: Target, times: Times) -> Forecast:
-    """Forecast from roofs and the spread of real kernels alone: ``stretch x (floor + roof)``."""
+def from_class(
+    cost: Cost, kind: KernelClass, target: Target, times: Times, cache_state: CacheState = "cold"
+) -> Forecast:
+    """Forecast from roofs and the spread of real kernels alone: ``stretch x (floor + roof)``.
+
+    Cold, no time is below the roof itself: small kernels of the tables that are faster ran from the cache.
+    """
     launches = int(cost.launches)
     floor, roof = kind.floor(launches), times.largest("mid")
     optimist, pessimist = times.largest("high"), times.largest("low")
     stretch = kind.stretch(roof)[1]
-    mid = stretch * (floor + roof)
+    cold = cache_state == "cold"
+    mid = max(stretch * (floor + roof), roof if cold else 0.0)
     factors = (class_factor(kind, roof), *maturity_factor(target))
     late = combine(factors)[1] / combine(factors[:1])[1]
     share = kind.efficiency(roof, launches), f"median of the class {kind.name}: {kind.title}"
     return Forecast(
         basis="specification_only",
-        low_s=kind.stretch(optimist)[0] * (floor + optimist),
+        low_s=max(kind.stretch(optimist)[0] * (floor + optimist), optimist if cold else 0.0),
         mid_s=mid,
         high_s=kind.stretch(pessimist)[2] * (floor + pessimist) * late,
         overhead_s=floor,
         factors=factors,
         shares=dict.fromkeys(times.mid, share),
-        formula=f"stretch x (floor + roof) = {stretch:.3g} x ({floor:.3g} s + {roof:.3g} s) = {mid:.3g} s",
+        formula=(
+            f"stretch x (floor + roof){', at least the roof' if cold else ''} = "
+            f"{stretch:.3g} x ({floor:.3g} s + {roof:.3g} s) = {mid:.3g} s"
+        ),
     )
 
 
@@ -82,7 +91,7 @@ def from_cpu(row: Measurement, share: Efficiency, target: Target, times: Times) 
     small weight and can only widen the band.
     """
     cost, kind = as_cost(row.cost), class_of_operator(row.operator)
-    plain = from_class(cost, kind, target, times)
+    plain = from_class(cost, kind, target, times, row.cache_state)
     bound = bound_by(times.mid)
     alike = bound is not None and same_resource(share.bound_by, {bound: None}) is not None
     bands = load_table("bands")

@@ -68,7 +68,7 @@ def _project_row(start: Origin, target: Target) -> Projection:
     if name == "cpu_to_gpu":
         forecast = from_cpu(row, start.share, target, times)
     elif name == "specification_only":
-        forecast = from_class(cost, class_of_operator(row.operator), target, times)
+        forecast = from_class(cost, class_of_operator(row.operator), target, times, row.cache_state)
     else:
         forecast = from_like_device(row, start.share, start.source, target, times, name)
     return write_down(
@@ -109,5 +109,5 @@ def specification_only(
     loaded = load_target(target)
     known = as_cost(cost)
     kind = kernel_class(operator_class) if operator_class else class_of_operator(operator)
-    forecast = from_class(known, kind, loaded, Times.of(known, loaded, cache_state))
+    forecast = from_class(known, kind, loaded, Times.of(known, loaded, cache_state), cache_state)
     return write_down(known, loaded, cache_state, forecast, operator=operator or kind.name, workload=workload or {})

@@ -107,7 +107,9 @@ def read_projections(path: Path) -> list[Projection]:
 
 
 def _from_line(line: dict[Any, Any]) -> Projection:
-    values: dict[str, Any] = {name: (None if value is None or value != value else value) for name, value in line.items()}
+    values: dict[str, Any] = {
+        name: (None if value is None or value != value else value) for name, value in line.items()
+    }
     values |= {name: json.loads(line[name]) for name in _NESTED}
     for name in ("terms", "factors", "notes"):
         values[name] = tuple(values[name])
