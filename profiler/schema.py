@@ -107,7 +107,7 @@ class CeilingRow(Row):
     device_name: str
     status: Status
     message: str = ""
-    value: FiniteFloat | None = Field(default=None, description="in `unit`, median of the samples")
+    value: FiniteFloat | None = Field(default=None, description="in `unit`, median of the best stretch of the samples")
     unit: Literal["bytes/s", "FLOP/s", "op/s", "s"] = Field(description="unit of value")
     low: FiniteFloat | None = Field(default=None, description="95 % confidence interval of the median, lower end")
     high: FiniteFloat | None = Field(default=None, description="95 % confidence interval of the median, upper end")

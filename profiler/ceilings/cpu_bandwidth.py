@@ -149,13 +149,17 @@ def bandwidth_candidates(access: str, total_bytes: int, threads: int, *, in_cach
     in_cache
         Whether the set fits a cache: streaming stores and prefetching would only hurt.
     """
-    buffers = Buffers(access, total_bytes, threads)
+    return variants(Buffers(access, total_bytes, threads), in_cache=in_cache)
+
+
+def variants(buffers: Buffers, *, in_cache: bool) -> list[Candidate]:
+    """Return the competing kernels over given buffers (see `bandwidth_candidates`)."""
+    access = buffers.access
     width = f"{LANES * 32}-bit vectors"
     if access == "read":
-        variants = [(1, 0)] if in_cache else [(1, 0), (2, 0), (2, 512)]
+        shapes = [(1, 0)] if in_cache else [(1, 0), (2, 0), (2, 512)]
         return [
-            buffers.candidate(_reader(streams, ahead), _read_label(streams, ahead, width))
-            for streams, ahead in variants
+            buffers.candidate(_reader(streams, ahead), _read_label(streams, ahead, width)) for streams, ahead in shapes
         ]
     plain = buffers.candidate(_writer(access, False, 1), f"Numba {access}, {width}; {_counting(access)}")
     if in_cache:

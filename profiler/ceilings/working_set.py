@@ -16,7 +16,7 @@ KNEE = 1.15
 # Share of a cache that a set may fill: other data, and replacement that is not perfect, take the rest.
 _FILL = 0.5
 # A set must exceed the level before by this factor to find next to nothing there.
-_CLEAR = 2.0
+_CLEAR = 1.5
 # STREAM's rule asks for arrays of four times the last-level cache.
 _DRAM_FACTOR = 4
 _DRAM_LEAST = 128 << 20
@@ -92,7 +92,7 @@ def seen_levels(known: Sequence[Level], sweep: Sequence[tuple[int, float]]) -> l
         level = known[index]
         capacity = level.capacity_bytes or 0
         before = (known[index - 1].capacity_bytes or 0) if index else 0
-        inside = [(size, rate) for size, rate in sweep if before * 1.5 <= size <= capacity * 0.75]
+        inside = [(size, rate) for size, rate in sweep if before * _CLEAR <= size <= capacity * 0.75]
         if not inside:
             continue
         size, rate = max(inside, key=lambda point: point[1])
