@@ -74,7 +74,7 @@ def roofline_figure(rows: Sequence[Measurement], ceilings: Ceilings) -> Figure:
 
     points = roofline_points(rows)
     with mpl.rc_context(RC):
-        figure = Figure(figsize=(9.6, 5.6), layout="constrained")
+        figure = Figure(figsize=(9.6, 6.4), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         axes.set_xscale("log")
@@ -86,7 +86,7 @@ def roofline_figure(rows: Sequence[Measurement], ceilings: Ceilings) -> Figure:
         _draw_ceilings(axes, bandwidths, rates)
         for point in points:
             _draw_point(axes, point, [p.row.operator for p in points])
-        _draw_legends(axes, points, [*bandwidths, *rates])
+        _draw_legend(figure, points, [*bandwidths, *rates])
         axes.set_xlabel("operational intensity (FLOP per compulsory byte of main memory)")
         axes.set_ylabel("rate (FLOP/s)")
         axes.set_title(f"Roofline of {ceilings.title}", loc="left", fontsize=11, fontweight="bold")
@@ -94,6 +94,7 @@ def roofline_figure(rows: Sequence[Measurement], ceilings: Ceilings) -> Figure:
         axes.set_axisbelow(True)
         axes.yaxis.set_major_formatter(lambda value, _: si(value, ""))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        _turn_labels(figure, axes)
     return figure
 
 
@@ -136,7 +137,7 @@ def _draw_ceilings(axes: Axes, bandwidths: Sequence[Ceiling], rates: Sequence[Ce
         start = ceiling.value / widest if widest else left
         axes.plot([max(left, start), right], [ceiling.value] * 2, color=INK, linewidth=1.3)
         axes.annotate(
-            _text(ceiling),
+            f"{_text(ceiling)} ({ceiling.origin})",
             xy=(right, ceiling.value),
             xytext=(right * 1.06, 10**height),
             va="center",
@@ -163,17 +164,29 @@ def _label_diagonal(axes: Axes, ceiling: Ceiling) -> None:
     left, right = axes.get_xlim()
     bottom, top = axes.get_ylim()
     start = max(left, bottom / ceiling.value)
-    at = start * (min(right, top / ceiling.value) / start) ** 0.06
-    axes.text(
-        at,
-        at * ceiling.value * 1.12,
+    at = start * (min(right, top / ceiling.value) / start) ** 0.04
+    axes.annotate(
         f"{_text(ceiling)} ({ceiling.origin})",
-        rotation=45,
+        (at, at * ceiling.value),
+        (-3, 4),
+        textcoords="offset points",
         rotation_mode="anchor",
-        transform_rotates_text=True,
         fontsize=8,
         color=_LEVEL_COLOUR.get(ceiling.name.partition(".")[0], FAINT),
+        gid="along a bandwidth",
     )
+
+
+def _turn_labels(figure: Figure, axes: Axes) -> None:
+    """Turn the labels of bandwidths along their lines, whose angle is known only once the layout is."""
+    figure.draw_without_rendering()
+    box = axes.get_window_extent()
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    rise = box.height / math.log10(top / bottom)
+    run = box.width / math.log10(right / left)
+    for text in axes.texts:
+        if text.get_gid() == "along a bandwidth":
+            text.set_rotation(math.degrees(math.atan2(rise, run)))
 
 
 def _draw_point(axes: Axes, point: Point, operators: Sequence[str]) -> None:
@@ -202,7 +215,7 @@ def _draw_point(axes: Axes, point: Point, operators: Sequence[str]) -> None:
     )
 
 
-def _draw_legends(axes: Axes, points: Sequence[Point], ceilings: Sequence[Ceiling]) -> None:
+def _draw_legend(figure: Figure, points: Sequence[Point], ceilings: Sequence[Ceiling]) -> None:
     from matplotlib.lines import Line2D
 
     shown = [p for p in points if not p.refused]
@@ -231,4 +244,4 @@ def _draw_legends(axes: Axes, points: Sequence[Point], ceilings: Sequence[Ceilin
         for c in minor
     ]  # fmt: skip
     if handles:
-        axes.legend(handles=handles, loc="lower right", fontsize=7.5, handlelength=2.2, labelspacing=0.35)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=7.5, labelspacing=0.4)

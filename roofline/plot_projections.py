@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .figure_style import FAINT, INK, RC, colour_of, duration
+from .figure_style import INK, RC, colour_of, duration
 from .projected import Projection
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _draw_panel(axes: Axes, panel: Sequence[Projection], targets: Sequence[str])
         axes.plot([item.time_mid_s], [place], marker="|", markersize=11, markeredgewidth=2.2, color=colour)
         text = (
             f"{duration(item.time_mid_s)} ({duration(item.time_low_s)} to {duration(item.time_high_s)}), "
-            f"{item.bound_by}, {item.basis.replace('_', ' ')}"
+            f"by {item.bound_by}, {item.basis.replace('_', ' ')}"
         )
         _note(axes, item.time_high_s, place, text)
         names.append(item.target)
@@ -80,4 +80,4 @@ def _shape(item: Projection) -> str:
 
 
 def _note(axes: Axes, x: float, y: float, text: str) -> None:
-    axes.annotate(text, (x, y), (7, 0), textcoords="offset points", va="center", fontsize=7.5, color=FAINT)
+    axes.annotate(text, (x, y), (7, 0), textcoords="offset points", va="center", fontsize=7.5, color="#555555")
