@@ -179,6 +179,18 @@ def min_lanes(typingctx: Any, vector: Any) -> Any:
     return _reduction(vector, "fmin", "smin", "umin")
 
 
+@intrinsic
+def lane(typingctx: Any, vector: Any, index: Any) -> Any:
+    """``lane(v, index)``: one lane as a scalar. The index is not checked; a variable one goes through memory."""
+    if not isinstance(vector, Vector) or vector.is_mask or not isinstance(index, types.Integer):
+        return None
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], context.cast(builder, args[1], sig.args[1], types.int32))
+
+    return vector.dtype(vector, index), generate
+
+
 def _mask_function(mask: Any, result: types.Type, emit: Any) -> Any:
     if not isinstance(mask, Vector) or not mask.is_mask:
         return None

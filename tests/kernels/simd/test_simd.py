@@ -300,3 +300,12 @@ def test_machine_code_holds_the_vectors_in_registers() -> None:
     body = asm[: asm.index("cpython")] if "cpython" in asm else asm
     assert re.search(rf"vfmadd\w+ps\t.*%{register}" if LANES > 4 else rf"mulps\t.*%{register}", body)
     assert "exp2" not in re.findall(r"call\w*\s+(\S+)", body)
+
+
+def test_lane() -> None:
+    @njit
+    def function(a: Any, i: Any) -> Any:
+        return simd.lane(simd.load(a, 0), i)
+
+    a = _floats(4)
+    assert [function(a, i) for i in range(LANES)] == a.tolist()
