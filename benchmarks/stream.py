@@ -1,8 +1,8 @@
 """The ceilings against established measures: bandwidth against C, multiply-adds against what the silicon can do.
 
 ``copy`` and ``triad`` go over the same arrays as plain C loops compiled with ``gcc -O3 -march=native -fopenmp``, in
-turns. ``vector`` (multiply-adds in registers) is compared with clock x pipes x lanes x 2; the clock is measured by a chain of additions, the pipes are known
-for the CPUs of ``roofcast.profiler.microarchitecture``.
+turns. ``vector`` (multiply-adds in registers) is compared with clock x pipes x lanes x 2; the clock is measured by a
+chain of additions, the pipes are known for the CPUs of ``roofcast.profiler.microarchitecture``.
 
     python benchmarks/stream.py [--quick] [--json]
 """

@@ -109,8 +109,13 @@ class CeilingRow(Row):
     message: str = ""
     value: FiniteFloat | None = Field(default=None, description="in `unit`, median of the best stretch of the samples")
     unit: Literal["bytes/s", "FLOP/s", "op/s", "s"] = Field(description="unit of value")
-    low: FiniteFloat | None = Field(default=None, description="95 % confidence interval of the median, lower end")
-    high: FiniteFloat | None = Field(default=None, description="95 % confidence interval of the median, upper end")
+    low: FiniteFloat | None = Field(
+        default=None, description="95 % confidence interval of that median, lower end; for a latency the least sample"
+    )
+    high: FiniteFloat | None = Field(
+        default=None,
+        description="greatest rate in any sample of any competing kernel; for a latency the upper end of the interval",
+    )
     samples: list[FiniteFloat] = Field(default_factory=list, description="all samples, in `unit`")
     threads: int = Field(default=1, description="threads used")
     working_set_bytes: int | None = Field(default=None, description="bytes the kernel went over")

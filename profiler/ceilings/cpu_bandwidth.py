@@ -121,20 +121,37 @@ class Buffers:
 
     def candidate(self, kernel: Callable[..., None], label: str) -> Candidate:
         """Return a kernel over these buffers, with enough passes that starting the threads does not count."""
-        passes = max(1, -(-_LEAST_CALL_BYTES * self.threads // self.total_bytes))
+        passes = _passes(self.total_bytes, self.threads)
         if self.access == "read":
             arguments = (self.arrays[0], self.part, passes, self.sink)
         else:
             first, *others = self.arrays
             a = others[0] if others else first
             arguments = (first, a, others[-1] if others else first, self.part, passes, self.sink)
+        return self._candidate(kernel, arguments, label, self.total_bytes, passes)
+
+    def read_within(self, total_bytes: int) -> Candidate:
+        """Return the plain sum over the beginning of the array, of at most the given bytes over all threads."""
+        part = min(self.part, max(1, total_bytes // (_BYTES * self.threads * _GRAIN)) * _GRAIN)
+        size = part * _BYTES * self.threads
+        passes = _passes(size, self.threads)
+        arguments = (self.arrays[0], part, passes, self.sink)
+        return self._candidate(_reader(1, 0), arguments, "sweep", size, passes)
+
+    def _candidate(
+        self, kernel: Callable[..., None], arguments: tuple[Any, ...], label: str, size: int, passes: int
+    ) -> Candidate:
         threads = self.threads
 
         def run() -> None:
             set_num_threads(threads)
             kernel(*arguments)
 
-        return Candidate(label, run, float(self.total_bytes * passes), self.total_bytes)
+        return Candidate(label, run, float(size * passes), size)
+
+
+def _passes(size: int, threads: int) -> int:
+    return max(1, -(-_LEAST_CALL_BYTES * threads // size))
 
 
 def bandwidth_candidates(access: str, total_bytes: int, threads: int, *, in_cache: bool) -> list[Candidate]:

@@ -8,7 +8,7 @@ from ..devices import Device
 from ..machine import Machine
 from .working_set import Level, levels, seen_levels, sweep_sizes
 
-_SWEEP_SAMPLES = 3
+_SWEEP_ROUNDS = 6
 
 
 @dataclass
@@ -33,16 +33,20 @@ class Setting:
     def sweep(self) -> list[tuple[int, float]]:
         """Return working set in bytes and read bandwidth in bytes/s, by size, over all threads; measured once."""
         if self._sweep is None:
-            from .cpu_bandwidth import bandwidth_candidates
+            from .cpu_bandwidth import Buffers
 
-            points = []
-            for size in sweep_sizes(self.machine, self.threads):
-                (candidate,) = bandwidth_candidates("read", size, self.threads, in_cache=True)
-                candidate.run()
-                sample = self.device.sampler((candidate.run,))
-                seconds = min(sample().device_s for _ in range(_SWEEP_SAMPLES))
-                points.append((candidate.working_set_bytes or size, candidate.work / seconds))
-            self._sweep = points
+            sizes = sweep_sizes(self.machine, self.threads)
+            buffers = Buffers("read", sizes[-1], self.threads)
+            candidates = [buffers.read_within(size) for size in sizes]
+            samplers = [self.device.sampler((candidate.run,)) for candidate in candidates]
+            candidates[0].run()
+            # Over and over the whole range, so that a disturbance does not hit all samples of one size.
+            rounds = [[sample().device_s for sample in samplers] for _ in range(_SWEEP_ROUNDS)]
+            best = [min(times) for times in zip(*rounds, strict=True)]
+            self._sweep = [
+                (candidate.working_set_bytes or 0, candidate.work / seconds)
+                for candidate, seconds in zip(candidates, best, strict=True)
+            ]
         return self._sweep
 
     def seen_levels(self) -> list[Level]:
