@@ -23,7 +23,7 @@ class Target:
     Parameters
     ----------
     name
-        As it was asked for; a system's name stands for its GPU with the system's own figures.
+        The profile's own; a system's name stands for its GPU with the system's own figures.
     specified
         The profile's ceilings with the range of their sources, plus those derived from others.
     attained
@@ -66,10 +66,10 @@ def load_target(target: str | Target | DeviceProfile | SystemProfile) -> Target:
 def _load(name: str) -> Target:
     from ..hwprofiles import load
 
-    return make_target(load(name), name)
+    return make_target(load(name))
 
 
-def make_target(profile: Any, name: str = "") -> Target:
+def make_target(profile: Any) -> Target:
     """Return the target that a device's or a system's profile describes."""
     device = getattr(profile, "gpu", None) or (getattr(profile, "cpu", None) or profile)
     specified = _with_derived(from_profile(device))
@@ -85,7 +85,7 @@ def make_target(profile: Any, name: str = "") -> Target:
         for case in ("low", "mid", "high")
     }
     return Target(
-        name=name or profile.name,
+        name=profile.name,
         title=profile.title,
         device=device.name,
         kind=device.kind,
