@@ -37,7 +37,9 @@ def open_folder(out: Path | None, settings: Settings, choices: Choices) -> RunFo
     from ..profiler import RunFolder
 
     command = ["roofcast", *sys.argv[1:]]
-    return RunFolder.create(out or default_folder(), command=command, settings=settings.as_dict(), resume=choices.resume)
+    return RunFolder.create(
+        out or default_folder(), command=command, settings=settings.as_dict(), resume=choices.resume
+    )
 
 
 def measure_ceilings(folder: RunFolder, device: str, *, full: bool = False) -> None:
@@ -54,9 +56,7 @@ def measure_ceilings(folder: RunFolder, device: str, *, full: bool = False) -> N
             bar.advance(task)
 
 
-def measure_cases(
-    folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices
-) -> list[Measurement]:
+def measure_cases(folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices) -> list[Measurement]:
     """Measure the cases that the folder lacks, judged by its ceilings."""
     from ..profiler import load_run, run_cases
     from ..roofline.judge import judge

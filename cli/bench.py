@@ -39,9 +39,13 @@ def bench(
     seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out; done cases are kept.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="With --resume: measure failed cases again.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume: measure failed cases again.")
+    ] = False,
     isolate: Annotated[bool, typer.Option("--isolate", help="Run each case in a process of its own.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="With --isolate: longest time of one case.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="With --isolate: longest time of one case.")
+    ] = 120.0,
     memory_limit: Annotated[
         float | None, typer.Option(metavar="GB", help="With --isolate: memory that one case may use.")
     ] = None,
@@ -79,8 +83,9 @@ def bench(
 
 
 def _items(suite: str, operators: list[str], workloads: list[str]) -> list[tuple[str, Workload]]:
-    from ..profiler.suites import operator_workloads, parse_workload
+    from ..profiler.suites import operator_workloads
     from ..profiler.suites import suite as workloads_of_suite
+    from ..profiler.workload_text import parse_workload
 
     if not operators:
         if workloads:
