@@ -18,7 +18,6 @@ class Setting:
     device: Device
     machine: Machine
     threads: int
-    budget_s: float
     _clock_hz: float | None = None
     _sweep: list[tuple[int, float]] | None = None
 
