@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_PIPE_WIDTH = 130
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console; in a pipe it keeps 120 columns and no colour."""
+    """Return a rich console; in a pipe it keeps a fixed width and no colour."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else 120, highlight=False, soft_wrap=False)
+    return Console(stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
 
 
 def print_json(value: Any) -> None:
@@ -32,7 +33,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, title_style="bold")
+    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    made.pad_edge, made.show_edge, made.collapse_padding = False, False, True
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
@@ -46,15 +48,19 @@ def seconds(value: float | None, digits: int = 3) -> str:
         return ""
     if value == 0:
         return "0 s"
+    if abs(value) >= 1000:
+        return f"{value:,.0f} s"
     for size, unit in _TIME_UNITS:
         if abs(value) >= size:
             return f"{value / size:.{digits}g} {unit}"
     return f"{value / 1e-9:.{digits}g} ns"
 
 
-def band(low: float, mid: float, high: float) -> str:
-    """Return ``mid (low to high)`` of a duration."""
-    return f"{seconds(mid)} ({seconds(low)} to {seconds(high)})"
+def span(low: float, high: float) -> str:
+    """Return ``low to high`` of two durations, the unit once if they share it."""
+    first, last = seconds(low), seconds(high)
+    number, unit = first.split(" ")
+    return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
 
 
 def rate(value: float | None, unit: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ._output import console, print_json, rate, seconds, table
+from ._output import console, print_json, rate, seconds, span, table
 
 if TYPE_CHECKING:
     from ..profiler import CeilingRow, Measurement
@@ -34,7 +34,7 @@ def show_measurements(folder: Path, rows: Sequence[Measurement], *, json: bool) 
             row.operator,
             row.implementation,
             seconds(row.median_s),
-            "" if row.ci95_low_s is None else f"{seconds(row.ci95_low_s)} to {seconds(row.ci95_high_s)}",
+            "" if row.ci95_low_s is None or row.ci95_high_s is None else span(row.ci95_low_s, row.ci95_high_s),
             "" if row.fraction_of_roof is None else f"{row.fraction_of_roof:.0%}",
             row.bound_by,
             "" if ratio.get(row.key) is None else f"{ratio[row.key]:.3g}x",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ..roofline.loop import LoopCost
 
 DEFAULT_SCENARIO = "qwen3-30b-a3b-grpo-math"
-_COLUMNS = ("row", "system", "phase", "time (80 % band)", "GPU-hours", "kWh", "USD (80 % band)", "bound by", "basis")
+_COLUMNS = ("row", "phase", "time", "80 % band", "GPU-hours", "kWh", "USD", "80 % band", "bound by", "basis")
+_RIGHT = ("time", "GPU-hours", "kWh", "USD")
 
 
 def register(app: typer.Typer) -> None:
@@ -54,26 +55,29 @@ def loop(
 
 def show_loop(cost: LoopCost, *, json: bool) -> None:
     """Print the loop cost, one line per system and phase."""
-    from ._output import band, console, print_json, table
+    from ._output import console, print_json, seconds, span, table
 
     if json:
         print_json(cost.as_dict())
         return
-    cells = [
-        (
-            row["id"],
-            row["system"],
-            row["phase"],
-            band(row["time_low_s"], row["time_mid_s"], row["time_high_s"]),
-            f"{row['gpu_hours_mid']:.3g}",
-            f"{row['kwh_mid']:.3g}",
-            f"{row['usd_mid']:.3g} ({row['usd_low']:.3g} to {row['usd_high']:.3g})",
-            row["bound_by"],
-            row["basis"],
-        )
-        for row in cost.rows
-    ]
     shown = console()
-    shown.print(table(f"One step of {cost.scenario.title}", _COLUMNS, cells, right=("GPU-hours", "kWh")))
+    for system in dict.fromkeys(row["system"] for row in cost.rows):
+        cells = [
+            (
+                row["id"],
+                row["phase"],
+                seconds(row["time_mid_s"]),
+                span(row["time_low_s"], row["time_high_s"]),
+                f"{row['gpu_hours_mid']:.3g}",
+                f"{row['kwh_mid']:.3g}",
+                f"{row['usd_mid']:.3g}",
+                f"{row['usd_low']:.3g} to {row['usd_high']:.3g}",
+                row["bound_by"],
+                row["basis"],
+            )
+            for row in cost.rows
+            if row["system"] == system
+        ]
+        shown.print(table(f"One step of {cost.scenario.title} on {system}", _COLUMNS, cells, right=_RIGHT))
     for system, reason in cost.problems.items():
         shown.print(f"{system}: {reason}", markup=False)

@@ -12,7 +12,7 @@ from ._options import DEFAULT_TARGETS, Json, RunFolder, Targets, split_names
 if TYPE_CHECKING:
     from ..roofline.projection import Projection
 
-_COLUMNS = ("row", "operator", "from", "target", "time (80 % band)", "bound by", "basis")
+_COLUMNS = ("row", "operator", "from", "target", "time", "80 % band", "bound by", "basis")
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def show_projections(projections: Sequence[Projection], *, json: bool) -> None:
     """Print projections, one line each."""
     from dataclasses import asdict
 
-    from ._output import band, console, print_json, table
+    from ._output import console, print_json, seconds, span, table
 
     if json:
         print_json({"projections": [asdict(item) for item in projections]})
@@ -51,10 +51,11 @@ def show_projections(projections: Sequence[Projection], *, json: bool) -> None:
             item.operator,
             f"{item.implementation} on {item.source_device}",
             item.target,
-            band(item.time_low_s, item.time_mid_s, item.time_high_s),
+            seconds(item.time_mid_s),
+            span(item.time_low_s, item.time_high_s),
             item.bound_by,
             item.basis,
         )
         for item in projections
     ]
-    console().print(table("Projected", _COLUMNS, cells))
+    console().print(table("Projected", _COLUMNS, cells, right=("time",)))
