@@ -5,7 +5,7 @@
 >>> bandwidth = rubin.ceilings()["dram.read"]  # bytes/s, with .low, .high, .sources, .confidence
 """
 
-from .catalogue import Entry, entries, load, load_device, load_file, names, use_directory, user_directory
+from .catalogue import Entry, entries, load, load_device, load_file, names, to_frame, use_directory, user_directory
 from .errors import Problem, ProfileError, UnknownProfileError
 from .figure import Figure, Gap, Price, Source
 from .profile import DeviceProfile, SystemProfile
@@ -26,6 +26,7 @@ __all__ = [
     "load_device",
     "load_file",
     "names",
+    "to_frame",
     "use_directory",
     "user_directory",
 ]

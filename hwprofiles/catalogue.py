@@ -11,10 +11,13 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import Problem, ProfileError, UnknownProfileError, nearest
 from .profile import DeviceProfile, SystemProfile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROOM = Path(__file__).parent
 _SHIPPED = ("gpus", "cpus", "systems")
@@ -229,3 +232,11 @@ def load_device(name: str) -> DeviceProfile:
     if device is None:
         raise UnknownProfileError(f"hardware profile {profile.name!r} has no device")
     return device
+
+
+def to_frame(kind: str | None = None) -> pd.DataFrame:
+    """Return every figure of all profiles (or of one kind) as a pandas table, one row per figure, SI units."""
+    import pandas as pd
+
+    tables = [load(name).to_frame() for name in names(kind)]
+    return pd.concat([table for table in tables if not table.empty], ignore_index=True)

@@ -163,7 +163,7 @@ def product(*factors: Figure, unit: str, note: str = "") -> Figure:
     for factor in factors:
         value, low, high = value * factor.value, low * factor.low, high * factor.high
     sources = tuple(dict.fromkeys(key for factor in factors for key in factor.sources))
-    confidence = max((f.confidence for f in factors), key=CONFIDENCES.index)
+    confidence = CONFIDENCES[max(CONFIDENCES.index(f.confidence) for f in factors)]
     text = " x ".join(f.text for f in factors)
     date = max(f.date for f in factors)
     return Figure(value, low, high, unit, text, sources, date, confidence, note or f"derived: {text}")

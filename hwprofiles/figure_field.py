@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
@@ -135,23 +135,6 @@ def _field(dimension_name: str) -> Any:
     ]
 
 
-Bandwidth: Any = _field("bandwidth")
-Link: Any = _field("link")
-Size: Any = _field("size")
-Width: Any = _field("width")
-DataRate: Any = _field("data_rate")
-FlopRate: Any = _field("flop_rate")
-OpRate: Any = _field("op_rate")
-FlopCount: Any = _field("flop")
-OpCount: Any = _field("op")
-Clock: Any = _field("clock")
-Power: Any = _field("power")
-PricePerHour: Any = _field("price_per_hour")
-PriceToBuy: Any = _field("price")
-Latency: Any = _field("latency")
-Count: Any = _field("count")
-
-
 def named_dimension(name: str) -> str:
     """Return the dimension of a ceiling's name, such as ``dram.read``, ``matrix.int8`` or ``exp.fp32``.
 
@@ -194,8 +177,44 @@ def parse_named(raw: Any) -> dict[str, Figure | Gap]:
     return made
 
 
-Named: Any = Annotated[
-    dict[str, Figure | Gap],
-    PlainValidator(parse_named),
-    WithJsonSchema({"type": "object", "description": "figures by ceiling name: dram.read, matrix.bf16, exp.fp32 ..."}),
-]
+# A type checker sees what a validated field holds; pydantic sees the parser of its dimension.
+if TYPE_CHECKING:
+    Bandwidth = Figure | Gap | None
+    Link = Figure | Gap | None
+    Size = Figure | Gap | None
+    Width = Figure | Gap | None
+    DataRate = Figure | Gap | None
+    FlopRate = Figure | Gap | None
+    OpRate = Figure | Gap | None
+    FlopCount = Figure | Gap | None
+    OpCount = Figure | Gap | None
+    Clock = Figure | Gap | None
+    Power = Figure | Gap | None
+    PricePerHour = Figure | Gap | None
+    PriceToBuy = Figure | Gap | None
+    Latency = Figure | Gap | None
+    Count = Figure | Gap | None
+    Named = dict[str, Figure | Gap]
+else:
+    Bandwidth = _field("bandwidth")
+    Link = _field("link")
+    Size = _field("size")
+    Width = _field("width")
+    DataRate = _field("data_rate")
+    FlopRate = _field("flop_rate")
+    OpRate = _field("op_rate")
+    FlopCount = _field("flop")
+    OpCount = _field("op")
+    Clock = _field("clock")
+    Power = _field("power")
+    PricePerHour = _field("price_per_hour")
+    PriceToBuy = _field("price")
+    Latency = _field("latency")
+    Count = _field("count")
+    Named = Annotated[
+        dict[str, Figure | Gap],
+        PlainValidator(parse_named),
+        WithJsonSchema(
+            {"type": "object", "description": "figures by ceiling name: dram.read, matrix.bf16, exp.fp32 ..."}
+        ),
+    ]

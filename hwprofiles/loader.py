@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 Find = Callable[[str], Path]
 DEVICE_KINDS = ("gpu", "cpu", "tpu")
 KINDS = (*DEVICE_KINDS, "system")
-_NOT_TAKEN_OVER = ("name", "title", "aliases", "match", "disagreements", "extends")
+# What holds for one product only. Explanations of disagreements stay with the figures that they explain.
+_NOT_TAKEN_OVER = ("name", "title", "aliases", "note", "match", "prices", "anchors", "extends")
 
 
 def read_profile(path: Path, find: Find) -> DeviceProfile | SystemProfile:

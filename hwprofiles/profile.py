@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from .figure import Figure, Gap, Price, Source, product
 if TYPE_CHECKING:
     import pandas as pd
 
-_RATES = ("matrix", "matrix_fp16_acc", "matrix_sparse", "matrix_emulated", "vector", "exp")
+_RATES = ("matrix", "matrix_fp16_acc", "matrix_sparse", "matrix_emulated", "vector", "exp", "compare")
 _SCALE_UP = ("nvlink", "ualoe", "xgmi", "ici")
 
 
@@ -52,7 +52,7 @@ class _Profile:
         return self._below("power")
 
     def prices(self) -> dict[str, Price]:
-        """Return prices: ``tco_hyperscaler``, ``rental_3y``, ``on_demand`` ... in USD per GPU and hour; ``purchase`` in USD."""
+        """Return prices: ``rental_3y``, ``on_demand`` ... in USD per GPU and hour, and ``purchase`` in USD."""
         return {name: Price.of(figure) for name, figure in self._below("prices").items()}
 
     def anchors(self) -> dict[str, Figure]:
@@ -64,11 +64,9 @@ class _Profile:
         import pandas as pd
 
         rows = [{"profile": self.name, "figure": path, **f.as_dict()} for path, f in self.figures().items()]
-        columns = ["profile", "figure", *(rows[0] if rows else {})][2:] or None
-        frame = pd.DataFrame(rows, columns=columns)
-        if not frame.empty:
-            frame["sources"] = frame["sources"].map(", ".join)
-        return frame
+        for row in rows:
+            row["sources"] = ", ".join(row["sources"])
+        return pd.DataFrame(rows)
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -113,23 +111,17 @@ class DeviceProfile(_Profile):
         return next((figures[f"compute.{n}"] for n in ("sms", "cus", "cores") if f"compute.{n}" in figures), None)
 
     def clock(self) -> Figure | None:
-        """Return the clock that peaks are derived at: the tensor or all-core one where known, with its range to boost."""
+        """Return the clock that rates are derived at.
+
+        Of a GPU the one at which matrix peaks are quoted, or the boost clock; of a CPU that of all cores, or the base
+        clock. It ranges up to the boost clock.
+        """
         clocks = self._below("compute.clock")
-        chosen = next((clocks[n] for n in ("tensor", "all_core", "boost", "sustained", "base") if n in clocks), None)
-        if chosen is None or "boost" not in clocks or clocks["boost"] is chosen:
+        order = ("all_core", "base", "boost") if self.kind == "cpu" else ("tensor", "boost", "sustained", "base")
+        chosen = next((clocks[name] for name in order if name in clocks), None)
+        if chosen is None or "boost" not in clocks:
             return chosen
-        high = max(chosen.high, clocks["boost"].high)
-        return Figure(
-            chosen.value,
-            chosen.low,
-            high,
-            "Hz",
-            chosen.text,
-            chosen.sources,
-            chosen.date,
-            chosen.confidence,
-            chosen.note,
-        )
+        return replace(chosen, high=max(chosen.high, clocks["boost"].high))
 
     def ceilings(self) -> dict[str, Figure]:
         """Return the limits by ceiling name.
@@ -165,8 +157,7 @@ class DeviceProfile(_Profile):
         return found
 
     def _last_level(self) -> str:
-        figures = self.figures()
-        return "l3" if "memory.l3.capacity" in figures else "l2"
+        return "l3" if self._below("memory.l3") else "l2"
 
     def capacities(self) -> dict[str, Figure]:
         """Return bytes by memory level: ``dram`` (what a program can use), ``l2``, ``l3`` and ``llc``."""
@@ -183,7 +174,7 @@ class DeviceProfile(_Profile):
         return self._below("links")
 
     def limits(self) -> dict[str, Figure]:
-        """Return the limits of one SM: ``registers`` and ``shared_memory`` (bytes), ``warps``, ``threads``, ``blocks``."""
+        """Return the limits of one SM: ``registers``, ``shared_memory`` (bytes), ``warps``, ``blocks`` ..."""
         return self._below("per_sm")
 
     def as_dict(self) -> dict[str, Any]:

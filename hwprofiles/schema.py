@@ -117,6 +117,7 @@ class Compute(Section):
     matrix_sparse: Rates | None = Field(None, description="peaks with structured sparsity or compression")
     matrix_emulated: Rates | None = Field(None, description="peaks by emulation on narrower units")
     exp: OpRates | None = Field(None, description="exponentials per second of the device")
+    compare: OpRates | None = Field(None, description="comparisons of keys per second of the device")
     exp_per_clock: OpPerClock | None = Field(None, description="exponentials per clock and SM")
     flop_per_clock: dict[Literal["vector", "matrix"], FlopPerClock] | None = None
 
@@ -231,8 +232,8 @@ class DeviceFile(Identity):
     chip: str = ""
     compile_target: str | None = None
     match: Match | None = None
-    compute: Compute = Field(default_factory=Compute)
-    memory: Memory = Field(default_factory=Memory)
+    compute: Compute | None = None
+    memory: Memory | None = None
     per_sm: PerSm | None = None
     links: Links | None = None
     power: PowerField | None = None

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import FieldError
 
@@ -150,7 +150,8 @@ _RANGE = re.compile(rf"\s*({_NUMBER})\s*(.*?)\s*\.\.\s*({_NUMBER})\s*(.*?)\s*")
 def _registry() -> pint.UnitRegistry:
     import pint
 
-    registry = pint.UnitRegistry(None)
+    nothing: Any = None  # no definitions but the ones below
+    registry: pint.UnitRegistry = pint.UnitRegistry(nothing)
     for line in _DEFINITIONS.strip().splitlines():
         registry.define(line)
     return registry

@@ -37,6 +37,10 @@ class Tree:
         return "", None
 
 
+def _line(event: Any) -> int:
+    return event.start_mark.line + 1
+
+
 class _Builder:
     def __init__(self, file: str, events: Iterator[Any]) -> None:
         self.file = file
@@ -44,7 +48,7 @@ class _Builder:
         self.marks: dict[Path_, tuple[str, int]] = {}
 
     def fail(self, event: Any, path: Path_, value: str, message: str) -> ProfileError:
-        return ProfileError([Problem(self.file, event.start_mark.line + 1, ".".join(path), value, message)])
+        return ProfileError([Problem(self.file, _line(event), ".".join(path), value, message)])
 
     def build(self, event: Any, path: Path_) -> Any:
         if isinstance(event, yaml.AliasEvent):
@@ -55,7 +59,7 @@ class _Builder:
             raise self.fail(event, path, event.tag, "YAML tags are not allowed; write plain text")
         if len(path) > MAX_DEPTH:
             raise self.fail(event, path[:3], "", f"nested more than {MAX_DEPTH} deep; no field of a profile is")
-        self.marks.setdefault(path, (self.file, event.start_mark.line + 1))
+        self.marks.setdefault(path, (self.file, _line(event)))
         if isinstance(event, yaml.ScalarEvent):
             return event.value
         if isinstance(event, yaml.SequenceStartEvent):
@@ -81,7 +85,7 @@ class _Builder:
                 raise self.fail(
                     event, (*path, key), "", f"stands twice, first in line {first}; keep one, the other would be lost"
                 )
-            self.marks[(*path, key)] = (self.file, event.start_mark.line + 1)
+            self.marks[(*path, key)] = (self.file, _line(event))
             made[key] = self.build(next(self.events), (*path, key))
         return made
 
@@ -144,7 +148,7 @@ def parse(text: str, file: str) -> Tree:
             [Problem(file, 1, "", shorten(str(data)), "is not a mapping; write fields such as name: b200")]
         )
     if not isinstance(last, yaml.StreamEndEvent):
-        line = last.start_mark.line + 1
+        line = _line(last)
         raise ProfileError([Problem(file, line, "", "---", "starts a second document; one file holds one profile")])
     return Tree(data, builder.marks)
 
