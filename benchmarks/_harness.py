@@ -18,7 +18,7 @@ from roofcast.kernels import Workload
 from roofcast.profiler.cases import Case
 from roofcast.profiler.ceilings import measure_ceilings
 from roofcast.profiler.machine import inspect_machine
-from roofcast.profiler.measure import measure
+from roofcast.profiler.measuring import measure
 from roofcast.profiler.schema import Measurement
 from roofcast.profiler.settings import Settings
 from roofcast.profiler.threads import configure_threads

@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import sys
+import traceback
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -162,9 +164,28 @@ def make_workload(operator: str, fields: dict[str, object]) -> Workload:
     return workload_type(**values)
 
 
+class PluginError(ValueError):
+    """A user's file that cannot be executed; the message names file, line and what was raised."""
+
+
 def load_plugin(path: Path) -> None:
-    """Execute a user's Python file, whose decorators register operators and implementations."""
-    spec = importlib.util.spec_from_file_location(f"roofcast_plugin_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    """Execute a user's Python file, whose decorators register operators and implementations.
+
+    Raises
+    ------
+    PluginError
+        If there is no such Python file, or it raises.
+    """
+    name = f"roofcast_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise PluginError(f"{path}: not a Python file; give the path of a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Dataclasses look their module up by name.
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        line = error.lineno if isinstance(error, SyntaxError) else frames[-1] if frames else None
+        raise PluginError(f"{path}:{line or 1}: {type(error).__name__}: {error}") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .cases import Case, group_cases, make_cases
     from .failures import CaseFailureError
-    from .measure import measure
+    from .measuring import measure
     from .run import Progress, run_cases
     from .run_folder import RunFolder, RunFolderError
     from .schema import CeilingRow, MachineState, Manifest, Measurement
@@ -24,7 +24,7 @@ _HOME = {
     "group_cases": "cases",
     "make_cases": "cases",
     "CaseFailureError": "failures",
-    "measure": "measure",
+    "measure": "measuring",
     "Progress": "run",
     "run_cases": "run",
     "RunFolder": "run_folder",

@@ -30,7 +30,11 @@ class Device(Protocol):
     name: str
     title: str
     cache_bytes: int
-    method: dict[str, object]
+
+    @property
+    def method(self) -> dict[str, object]:
+        """How this device is timed, with resolution and overheads in seconds; part of every row."""
+        ...
 
     def sampler(self, runs: Sequence[Run]) -> Callable[[], Timing]:
         """Return a callable that takes one sample: the time of all ``runs`` in turn, to the end of their work."""

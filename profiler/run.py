@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .cases import Case, group_cases
-from .measure import Judge, measure
+from .measuring import Judge, measure
 from .run_folder import RunFolder
 from .schema import Measurement
 from .session import sessions_in_process
@@ -63,7 +63,7 @@ def run_cases(
     folder
         An open run folder.
     judge
-        See `measure.measure`.
+        See `measuring.measure`.
     retry_failed
         Measure again the cases whose latest row is a failure.
     isolate

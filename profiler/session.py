@@ -89,7 +89,7 @@ class LocalSession:
         """Prepare, check and warm up."""
         try:
             return self._open()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise as_failure(error, "preparing and checking") from error
 
     def _open(self) -> Opened:
@@ -105,13 +105,20 @@ class LocalSession:
         self._prepared: Prepared = self._implementation.prepare(self._inputs, self._device.name)
         prepared_ns = now_ns()
         output = run_once(self._prepared, self._device)
+        threads_started = thread_ids() - threads_before
         first_call_s = (now_ns() - prepared_ns) * 1e-9
         max_error = self._check(output)
         self._run: Run = self._prepared.run
         self._cold = case.cache_state == "cold"
         self._flush: Callable[[], None] = self._device.flush if self._cold else _nothing
-        warm = warm_up(self._warm_sample, settings.warm_up_s)
-        pinned = pin_workers(threads_before) if settings.pin and case.device == "cpu" else 0
+        sampler = self._device.sampler((self._run,))
+
+        def sample() -> float:
+            self._flush()
+            return sampler().device_s
+
+        warm = warm_up(sample, settings.warm_up_s)
+        pinned = pin_workers(threads_started) if settings.pin and case.device == "cpu" else 0
         calls = calls_per_sample(warm.call_s, self._device.shortest_s())
         method = {
             **self._device.method,
@@ -150,10 +157,6 @@ class LocalSession:
         except CaseFailureError:
             self._shelf.drop(self._settings.seed)
 
-    def _warm_sample(self) -> float:
-        self._flush()
-        return self._device.sampler((self._run,))().device_s
-
     def _make_samplers(self, calls: int) -> dict[str, Any]:
         """Bind what one sample calls, and return how the cache state is made."""
         self._calls = calls
@@ -164,9 +167,10 @@ class LocalSession:
         wanted = _ROTATION_FACTOR * self._device.cache_bytes // max(self._inputs.nbytes, 1) + 2
         copies = min(wanted, _MOST_COPIES)
         runs = [self._run, *(self._copy_of_inputs() for _ in range(copies - 1))]
-        # Turns start where the last one ended, so every copy rests as long as all the others work.
+        # Turns start where the last one ended, so every copy rests while all the others work.
         turns = [
-            self._device.sampler([runs[(turn * calls + i) % copies] for i in range(calls)]) for turn in range(copies)
+            self._device.sampler([runs[i % copies] for i in range(first, first + calls)])
+            for first in range(0, copies, calls)
         ]
         self._flush = _nothing
         self._samplers = itertools.cycle(turns)
@@ -183,7 +187,7 @@ class LocalSession:
         """Take samples for some seconds: at least one, at most ``most``."""
         try:
             return self._sample(seconds, most)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise as_failure(error, "sampling") from error
 
     def _sample(self, seconds: float, most: int) -> Round:
@@ -212,7 +216,7 @@ class LocalSession:
         """Repeat the call for some seconds and return how often, for reading energy meanwhile."""
         try:
             return _repeat(self._run, self._device, seconds)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise as_failure(error, "reading energy") from error
 
     def finish(self) -> float:
@@ -221,7 +225,7 @@ class LocalSession:
             output = run_once(self._prepared, self._device)
             check_inputs_untouched(self._inputs, self._print)
             return check_output(self._operator, output, self._inputs, "after timing, though right before it")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._forget_changed_inputs()
             raise as_failure(error, "checking after timing") from error
 

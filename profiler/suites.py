@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from ..kernels import Workload, make_workload, operator_names
+from ..kernels import Workload, get_operator, make_workload, operator_names
 
 Fields = dict[str, Any]
 
@@ -18,7 +18,10 @@ Fields = dict[str, Any]
 WORKLOADS: dict[str, list[Fields]] = {
     "moe.routing": [],
     "attention.decode": [],
-    "sampling.logprob": [],
+    "sampling.logprob": [
+        {"rows": 64, "vocab": 151_936, "precision": "fp32"},
+        {"rows": 128, "vocab": 151_936, "precision": "bf16"},
+    ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
 _FAMILIES = ("moe", "attention", "sampling")
@@ -49,3 +52,17 @@ def suite(name: str) -> list[tuple[str, Workload]]:
         return [(operator, make_workload(operator, WORKLOADS[operator][0])) for operator in _QUICK]
     chosen = [op for op in WORKLOADS if name == "rl" or op.startswith(f"{name}.")]
     return [(op, make_workload(op, fields)) for op in chosen if op in operator_names() for fields in WORKLOADS[op]]
+
+
+def operator_workloads(operator: str) -> list[Workload]:
+    """Return the workloads of one operator over all suites.
+
+    Raises
+    ------
+    UnknownSuiteError
+        If no suite has workloads of the operator, as for a user's own; name some then.
+    """
+    if not WORKLOADS.get(operator):
+        get_operator(operator)
+        raise UnknownSuiteError(f"no suite has workloads of {operator}; name one with --workload field=value,...")
+    return [make_workload(operator, fields) for fields in WORKLOADS[operator]]

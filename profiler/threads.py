@@ -42,15 +42,15 @@ def thread_ids() -> set[int]:
         return set()
 
 
-def pin_workers(before: set[int]) -> int:
-    """Pin the threads started since ``before`` to one core each and return how many were pinned.
+def pin_workers(threads: set[int]) -> int:
+    """Pin the worker threads that a backend started to one core each and return how many were pinned.
 
     The main thread stays free, since threads that it starts later would inherit its core. A pool of one thread
     fewer than cores works together with the main thread, which then finds the core left over: cores are given
     from the last one.
     """
     cores = core_ids()
-    started = sorted(thread_ids() - before - {os.getpid()})
+    started = sorted(threads - {os.getpid()})
     if not started or len(started) > len(cores):
         return 0
     pinned = 0

@@ -1,7 +1,7 @@
 """One group of cases, measured in this process."""
 
 import pytest
-from roofcast.profiler.measure import measure
+from roofcast.profiler.measuring import measure
 
 
 def _only(rows):
@@ -27,6 +27,7 @@ def test_good_case(toy, fast, cache_state):
         ("nan", "incorrect", "not finite"),
         ("raises", "crashed", "RuntimeError while preparing and checking: the kernel does not like this"),
         ("memory", "out_of_memory", "no room for 1 TB"),
+        ("quits", "crashed", "SystemExit"),
         ("once", "incorrect", "keeps its first answer"),
         ("late", "incorrect", "after timing"),
         ("spoils", "incorrect", "changed its inputs: x"),

@@ -1,5 +1,6 @@
 """A small operator and implementations of every kind of good and bad behaviour, loaded as a user's plugin."""
 
+import mmap
 import os
 import sys
 import time
@@ -151,6 +152,17 @@ def _hog(x, y, state):
     state["hog"] = [np.ones(16 << 20) for _ in range(64)]
 
 
+def _hog_shared(x, y, state):
+    """Take shared memory, which the limit on a process's data does not see."""
+    pages = state["hog"] = mmap.mmap(-1, 4 << 30)
+    for start in range(0, len(pages), 1 << 20):
+        pages[start : start + (1 << 20)] = b"x" * (1 << 20)
+
+
+def _quits(x, y, state):
+    sys.exit(0)
+
+
 def _noisy(x, y, state):
     os.write(1, b"noise on standard output\n" * 100)
     os.write(2, b"noise on standard error\n" * 100)
@@ -171,12 +183,11 @@ def _slow(x, y, state):
 
 _register("double", _double)
 _register("twice", _twice, baseline=True)
-for _name, _body in (
-    ("wrong", _wrong), ("nan", _nan), ("raises", _raises), ("memory", _memory), ("once", _once), ("late", _late),
-    ("spoils", _spoils), ("cached", _cached), ("interrupt", _interrupt), ("exits", _exits), ("hangs", _hangs),
-    ("segfaults", _segfaults), ("hog", _hog), ("noisy", _noisy), ("forks", _forks), ("slow", _slow),
+for _body in (
+    _wrong, _nan, _raises, _memory, _once, _late, _spoils, _cached, _interrupt, _exits, _hangs, _segfaults, _hog,
+    _hog_shared, _quits, _noisy, _forks, _slow,
 ):  # fmt: skip
-    _register(_name, _body)
+    _register(_body.__name__.strip("_"), _body)
 
 
 @implementation(NAME, backend="user", devices=("cpu",), name="unsupported")
