@@ -189,7 +189,7 @@ def _loop_chain(run: Run, line: dict[str, Any], projections: Sequence[Projection
     steps = [Step("terms", "Terms of the time", tuple(figures))]
     steps.append(Step("facts", "Facts of the phase", tuple((str(k), _text(v), "") for k, v in chain["facts"].items())))
     money = [
-        (name, f"{p['value']:.4g} {p['unit']} ({p['low']:.4g} to {p['high']:.4g})", str(p["source"]))
+        (name, f"{p['mid']:.4g} {p['unit']} ({p['low']:.4g} to {p['high']:.4g})", str(p["source"]))
         for name in ("price", "power")
         if (p := chain.get(name))
     ]

@@ -72,7 +72,7 @@ def work_by_ceiling(cost: Cost, ceilings: Ceilings, cache_state: CacheState) -> 
         add(count, ceilings.best(able_rates(name)))
     add(cost.exponentials, ceilings.get("exp.fp32"))
     add(cost.compares, ceilings.get("compare.fp32"))
-    add(cost.link_bytes, ceilings.get("link.nvlink"))
+    add(cost.link_bytes, ceilings.get("link.scaleup") or ceilings.get("link.nvlink"))
     for level, amount in _bytes_by_level(cost, ceilings, cache_state).items():
         reads, writes = cost.read_bytes.get(level), cost.write_bytes.get(level)
         if reads is None or writes is None:
