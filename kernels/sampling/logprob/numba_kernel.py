@@ -18,7 +18,7 @@ from numba import get_num_threads, njit, prange
 from ... import simd
 from ...contract import Arrays, Inputs, Prepared
 from ...registry import implementation
-from .operator import Logprob
+from .operator import Logprob, check_tokens
 
 _LANES = simd.LANES
 _STEP = 4 * _LANES
@@ -196,6 +196,7 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
     """One pass over the logits; all buffers are made here."""
     w = inputs.workload
     assert isinstance(w, Logprob)
+    check_tokens(inputs)
     pieces = pieces_per_row(w.rows, w.vocab, get_num_threads())
     # Whole vectors per chunk, so that only the last one has a remainder.
     chunk = -(-w.vocab // pieces // _STEP) * _STEP if pieces > 1 else w.vocab

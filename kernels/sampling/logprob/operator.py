@@ -110,6 +110,19 @@ def make_inputs(workload: Logprob, seed: int) -> Inputs:
     return Inputs(w, seed, {"logits": stored, "token": token})
 
 
+def check_tokens(inputs: Inputs) -> None:
+    """Refuse tokens outside the vocabulary, which kernels do not look for.
+
+    Raises
+    ------
+    WorkloadError
+        If there is one.
+    """
+    vocab, token = inputs.arrays["logits"].shape[1], inputs.arrays["token"]
+    outside = token[(token < 0) | (token >= vocab)]
+    require(outside.size == 0, "token", outside[:3].tolist(), f"give numbers from 0 to {vocab - 1}")
+
+
 def _reference_row(x: npt.NDArray[Any], token: int, top_n: int) -> tuple[float, float, Any, Any]:
     best = np.full(top_n, -1, np.int64), np.full(top_n, -np.inf)
     if np.isnan(x).any() or np.isposinf(x).any() or np.isneginf(x).all():

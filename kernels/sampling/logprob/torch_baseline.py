@@ -9,7 +9,7 @@ import numpy as np
 
 from ...contract import Arrays, Inputs, Prepared
 from ...registry import implementation
-from .operator import Logprob
+from .operator import Logprob, check_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +31,7 @@ def _prepare(inputs: Inputs, device: str, compute: Callable[..., dict[str, torch
 
     w = inputs.workload
     assert isinstance(w, Logprob)
+    check_tokens(inputs)
     logits, token = _tensors(inputs, device)
     latest: dict[str, torch.Tensor] = {}
 

@@ -14,7 +14,7 @@ import triton
 from ...contract import Arrays, Inputs, Prepared
 from ...registry import implementation
 from ...triton_support import KernelSpec, gpu_target
-from .operator import Logprob
+from .operator import Logprob, check_tokens
 from .triton_reduction import logprob_chunk, logprob_merge
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
 
     w = inputs.workload
     assert isinstance(w, Logprob)
+    check_tokens(inputs)
     stored = inputs.arrays["logits"]
     bf16 = stored.dtype == np.uint16
     host = torch.from_numpy(stored.view(np.int16)).view(torch.bfloat16) if bf16 else torch.from_numpy(stored)

@@ -191,6 +191,14 @@ def test_impossible_workloads_are_refused(fields: dict[str, Any], name: str) -> 
         Logprob(**fields)
 
 
+@pytest.mark.parametrize("implementation", CPU)
+@pytest.mark.parametrize("token", [-1, 3])
+def test_tokens_outside_the_vocabulary_are_refused(implementation: str, token: int) -> None:
+    inputs = _inputs(np.zeros((2, 3)), [0, token])
+    with pytest.raises(WorkloadError, match=rf"token = \[{token}\]"):
+        get_implementation("sampling.logprob", implementation).prepare(inputs, "cpu")
+
+
 def test_cost_counts_every_logit_once() -> None:
     assert cost(Logprob(2, 1000, "bf16")).read_bytes["dram"] == 2 * 1000 * 2 + 16
     assert cost(Logprob(2, 1000)).write_bytes["dram"] == 16
