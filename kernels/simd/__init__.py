@@ -47,6 +47,8 @@ from .memory import (
     store_masked,
     store_streaming,
 )
+from .sorting import sort_columns, sort_columns_by
+from .tiles import store_compressed, transpose_tile
 from .vector_type import Vector
 
 __all__ = [
@@ -84,10 +86,14 @@ __all__ = [
     "prefetch",
     "round_even",
     "select",
+    "sort_columns",
+    "sort_columns_by",
     "sqrt",
     "store",
+    "store_compressed",
     "store_masked",
     "store_streaming",
     "sum_lanes",
+    "transpose_tile",
     "widen_bf16",
 ]
