@@ -25,6 +25,8 @@ from ..stop_criteria import NarrowInterval, SampleLimit, TimeBudget, first_reaso
 _ROUNDS = 8
 _CONTEST_SHARE = 0.4
 _STRETCHES, _STRETCH_LEAST = 5, 10
+# A few milliseconds may all lie in one turn of another process.
+_LEAST_S = 0.4
 # How far the best stretch may lie from the best sample, as a ratio, to be called steady, and to be unsteady.
 _NEAR, _FAR = 1.1, 1.25
 
@@ -107,7 +109,8 @@ def _reason(times: Sequence[float], best: float, elapsed_s: float, budget_s: flo
     if not times:
         return ""
     slow = best_stretch(times).median / min(best, *times)
-    if slow <= _NEAR and (reason := first_reason((NarrowInterval(0.005, 20), SampleLimit(500)), times, elapsed_s)):
+    settled = slow <= _NEAR and elapsed_s >= min(_LEAST_S, budget_s / 2)
+    if settled and (reason := first_reason((NarrowInterval(0.005, 20), SampleLimit(500)), times, elapsed_s)):
         return reason
     most = budget_s if slow <= _FAR else 2 * budget_s
     reason = first_reason((TimeBudget(most),), times, elapsed_s)

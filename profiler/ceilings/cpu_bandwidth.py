@@ -27,7 +27,7 @@ _BYTES = 4
 _SCALE = np.float32(3.0)
 ARRAYS = {"read": 1, "write": 1, "copy": 2, "triad": 3}
 # The least bytes of one call: below, starting the threads would count.
-_LEAST_CALL_BYTES = 16 << 20
+_LEAST_CALL_BYTES = 64 << 20
 
 
 @intrinsic
