@@ -38,35 +38,40 @@ def sync_bytes(context: Context) -> float:
 
 
 def sync_phase(context: Context) -> Phase:
-    """Return the move of new weights from the trainer to generation: fixed time, and bytes over the narrower side."""
-    s, inputs = context.scenario, context.inputs
+    """Return the move of new weights from the trainer to generation: fixed time, and bytes over the narrower side.
+
+    ``colocated``: every GPU gathers whole tensors from the GPUs that hold parts of one copy of the model, over the
+    network if they are more than the scale-up domain joins. ``broadcast`` and ``object_store``: one copy leaves by one
+    GPU's network link, further replicas receive it in a pipeline. ``peer_to_peer``: each GPU sends its own parts to
+    all replicas. ``delta``: a broadcast of the changed share.
+    """
+    s, inputs, t = context.scenario, context.inputs, context.scenario.train
     copy = sync_bytes(context)
-    replicas = s.cluster.generating / s.rollout.replica
-    link = "scaleup" if s.weight_sync == "colocated" else "nic"
+    link, links, sent = "nic", 1.0, copy
     if s.weight_sync == "colocated":
-        sent, links, formula = copy * replicas, float(s.cluster.gpus), "every GPU receives its shard"
+        parts = t.pipeline * max(t.tensor, t.expert)
+        link = "scaleup" if parts <= context.system.domain else "nic"
+        formula = f"every GPU gathers whole tensors from {parts} GPUs"
     elif s.weight_sync == "peer_to_peer":
-        sent, links = copy * replicas, float(min(s.cluster.training, s.cluster.generating))
+        sent = copy * s.cluster.generating / s.rollout.replica
+        links = float(min(s.cluster.training, s.cluster.generating))
         formula = "all replicas' bytes over the narrower side's links"
+    elif s.weight_sync == "delta":
+        sent, formula = copy * s.delta_share, "the changed share leaves by one link"
+    elif s.weight_sync == "object_store":
+        sent, formula = 2.0 * copy, "one copy to the store and one from it"
     else:
-        share = s.delta_share if s.weight_sync == "delta" else 1.0
-        way = 2.0 if s.weight_sync == "object_store" else 1.0
-        sent, links = copy * share * way, float(min(s.cluster.training, s.rollout.replica))
-        formula = "one copy through the narrower of trainer and replica; further replicas receive it in a pipeline"
-    rate = context.times.link_rate(link, inputs) * inputs("sync.link_efficiency") * links
-    phase = Phase("weight_sync")
-    phase.add(parameter_term(context, "sync overhead", "sync.fixed_s", inputs("sync.fixed_s"), "per sync"))
-    item = inputs.by_name["sync.link_efficiency"]
+        formula = "one copy leaves by one link"
+    kind = s.weight_sync if s.weight_sync in ("colocated", "peer_to_peer") else "broadcast"
+    parameter = f"sync.{kind}_efficiency"
+    seconds = sent / (context.times.link_rate(link, inputs) * inputs(parameter) * links)
+    fixed = inputs("sync.fixed_s")
+    phase = Phase("weight_sync", [parameter_term(context, "sync overhead", "sync.fixed_s", fixed, "per sync")])
+    item = inputs.by_name[parameter]
+    amount = f"{sent / 1e9:.4g} GB / ({links:g} x rate of link.{link} x efficiency): {formula}"
+    source = (f"{item.origin}: {item.source}",)
     phase.add(
-        Term(
-            "bytes",
-            sent / rate,
-            "specification_only",
-            f"link.{link}",
-            f"{sent / 1e9:.4g} GB / ({links:g} links x rate x efficiency): {formula}",
-            (f"{item.origin}: {item.source}",),
-            "parameters.yaml sync.link_efficiency",
-        )
+        Term("bytes", seconds, "specification_only", f"link.{link}", amount, source, f"parameters.yaml {parameter}")
     )
-    phase.facts = {"bytes": sent, "links": links, "method": s.weight_sync}
+    phase.facts = {"bytes": sent, "links": links, "link": link, "method": s.weight_sync}
     return phase

@@ -34,7 +34,7 @@ COLUMNS = {
     "id": "row name for roofcast explain: L1, L2 ...",
     "scenario": "scenario name",
     "system": "hardware profile",
-    "phase": "rollout, reward, logprob, train, weight_sync; overhead: time in no phase, and GPUs that wait; step: the whole",
+    "phase": "rollout, reward, logprob, train, weight_sync; overhead: no phase, and GPUs that wait; step: the whole",
     "time_low_s": "seconds of the phase in one step, lower end of the 80 % band",
     "time_mid_s": "middle",
     "time_high_s": "upper end",
@@ -69,7 +69,7 @@ class LoopCost:
     Parameters
     ----------
     rows
-        One per phase and system, then one ``step`` per system, with the columns of `COLUMNS` (``provenance`` as a dict).
+        Columns of `COLUMNS`, one per phase and system, then a ``step`` per system; ``provenance`` is a dict.
     problems
         Systems that cannot run the scenario, with the reason.
     sensitivity
@@ -173,7 +173,8 @@ def make_context(
     precisions = scenario.precision
     used = _operators(scenario)
     pairs = {(operator, p) for operator in used for p in (precisions.rollout, precisions.train)}
-    inputs = [*parameter_inputs(scenario.parameters), *times.inputs(pairs)]
+    parameters = {item.name: item for item in parameter_inputs(scenario.parameters)}
+    inputs = [*parameters.values(), *times.inputs(pairs, parameters["kernel.spread"].mid)]
     inputs += [price_input(scenario, system), power_input(system)]
     return Context(scenario, system, times, Inputs(inputs, vary=vary))
 

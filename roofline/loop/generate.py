@@ -20,7 +20,7 @@ def rollout_phase(context: Context) -> Phase:
     DoesNotFitError
         If a replica cannot hold the weights and one sequence.
     """
-    s, inputs = context.scenario, context.inputs
+    s = context.scenario
     shards = rollout_shards(context)
     replicas = s.cluster.generating / s.rollout.replica
     each = s.algorithm.sequences / replicas
@@ -72,7 +72,8 @@ def sequence_cap(context: Context, shards: Shards) -> Array:
         raise DoesNotFitError(
             f"{s.name} on {context.system.name}: rollout needs {weights / 1e9:.1f} GB of weights and "
             f"{(longest * per_token + state) / 1e9:.1f} GB for one sequence per GPU, and "
-            f"{(room + weights) / 1e9:.1f} GB are usable; raise rollout.tensor or rollout.expert, or lower rollout precision"
+            f"{(room + weights) / 1e9:.1f} GB are usable; raise rollout.tensor or rollout.expert, "
+            "or lower the precision"
         )
     cap = np.maximum(available / (resident * per_token + state), 1.0) * groups
     return np.minimum(cap, r.max_sequences) if r.max_sequences else cap

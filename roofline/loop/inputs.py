@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,11 +141,9 @@ def parameter_inputs(overrides: Mapping[str, float] | None = None) -> list[Input
     KeyError
         If an override names no parameter.
     """
-    from importlib import resources
-
     import yaml
 
-    text = (resources.files(__package__) / "data" / "parameters.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data" / "parameters.yaml").read_text(encoding="utf-8")
     data = yaml.safe_load(text)
     made = {}
     for name, entry in data["parameters"].items():

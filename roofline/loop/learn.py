@@ -171,7 +171,7 @@ def check_training_memory(context: Context) -> None:
     needed, usable = training_bytes(context), _TRAIN_MEMORY * context.system.memory_bytes
     if needed > usable:
         raise DoesNotFitError(
-            f"{s.name} on {context.system.name}: training needs {needed / 1e9:.0f} GB per GPU (weights, gradients, optimizer, "
-            f"activations), and {usable / 1e9:.0f} GB are usable; raise train.expert, train.pipeline or train.tensor, "
-            "add GPUs, use train.shard: full, or lower train.microbatch_tokens"
+            f"{s.name} on {context.system.name}: training needs {needed / 1e9:.0f} GB per GPU (weights, gradients, "
+            f"optimizer, activations), and {usable / 1e9:.0f} GB are usable; raise train.expert, train.pipeline or "
+            "train.tensor, add GPUs, use train.shard: full, or lower train.microbatch_tokens"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
@@ -129,7 +130,7 @@ class Quantiles(_Lengths):
     @model_validator(mode="after")
     def _possible(self) -> Quantiles:
         shares, lengths = list(self.points), list(self.points.values())
-        rising = all(a < b for a, b in zip(shares, shares[1:], strict=False)) and sorted(lengths) == lengths
+        rising = all(a < b for a, b in pairwise(shares)) and sorted(lengths) == lengths
         if not rising or len(shares) < 2 or shares[0] < 0 or shares[-1] != 1:
             raise ValueError("points must rise in share and length, have two or more entries and end at share 1")
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -286,7 +286,7 @@ class Model(Part):
 def _library() -> dict[str, Any]:
     import yaml
 
-    text = (resources.files(__package__) / "data" / "models.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data" / "models.yaml").read_text(encoding="utf-8")
     return yaml.safe_load(text)["models"]
 
 

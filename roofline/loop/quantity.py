@@ -46,11 +46,10 @@ def parse(value: object, unit: str) -> float:
     return number
 
 
-def _field(unit: str) -> Any:
-    example = _PLAIN[unit][0]
-    return Annotated[float, BeforeValidator(lambda value: parse(value, unit)), Field(examples=[example])]
+def _reader(unit: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: parse(value, unit))
 
 
-Seconds: Any = _field("s")
-Bytes: Any = _field("byte")
-UsdPerHour: Any = _field("USD/h")
+Seconds = Annotated[float, _reader("s"), Field(examples=["30 s"])]
+Bytes = Annotated[float, _reader("byte"), Field(examples=["2 GiB"])]
+UsdPerHour = Annotated[float, _reader("USD/h"), Field(examples=["0.05 USD/h"])]

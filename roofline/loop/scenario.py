@@ -40,9 +40,11 @@ class Algorithm(Section):
         None, description="sequences per optimizer update; default: all of the step"
     )
     epochs: PositiveInt = 1
-    reference_model: bool = Field(False, description="log-probabilities of a reference policy as well (KL term)")
-    policy_logprob: bool = Field(True, description="recompute the policy's log-probabilities before training")
-    steps: PositiveInt | None = Field(None, description="steps of the run")
+    reference_model: bool = Field(
+        default=False, description="log-probabilities of a reference policy as well (KL term)"
+    )
+    policy_logprob: bool = Field(default=True, description="recompute the policy's log-probabilities before training")
+    steps: PositiveInt | None = Field(default=None, description="steps of the run")
 
     @property
     def sequences(self) -> int:
@@ -97,11 +99,11 @@ class Cluster(Section):
 
 
 class Speculative(Section):
-    """Speculative decoding: ``draft`` tokens proposed per iteration, of which ``accepted`` become output (with the bonus token)."""
+    """Speculative decoding: ``accepted`` tokens, with the bonus token, come of ``draft`` proposed."""
 
     draft: PositiveInt
     accepted: Annotated[float, Field(ge=1)]
-    draft_cost: Share = Field(0.1, description="time of drafting over the time of a verified iteration")
+    draft_cost: Share = Field(default=0.1, description="time of drafting over the time of a verified iteration")
 
     @model_validator(mode="after")
     def _possible(self) -> Speculative:
@@ -111,14 +113,14 @@ class Speculative(Section):
 
 
 class Rollout(Section):
-    """Generation. A replica is ``max(tensor, expert)`` GPUs; with ``expert`` > 1 attention is data-parallel inside it."""
+    """Generation. A replica is ``max(tensor, expert)`` GPUs; attention is data-parallel over its tensor groups."""
 
     tensor: PositiveInt = 1
     expert: PositiveInt = 1
-    prefix_cache: bool = Field(True, description="sequences of one prompt share its prefill")
-    max_sequences: PositiveInt | None = Field(None, description="limit of running sequences per replica")
-    turns: PositiveInt = Field(1, description="calls of the policy per sequence")
-    tool_seconds: Seconds = Field(0.0, description="time of the environment per turn")
+    prefix_cache: bool = Field(default=True, description="sequences of one prompt share its prefill")
+    max_sequences: PositiveInt | None = Field(default=None, description="limit of running sequences per replica")
+    turns: PositiveInt = Field(default=1, description="calls of the policy per sequence")
+    tool_seconds: Seconds = Field(default=0.0, description="time of the environment per turn")
     observation_tokens: NonNegativeFloat = Field(
         0.0, description="tokens read per turn after the first, part of the context"
     )
@@ -137,8 +139,8 @@ class Train(Section):
     pipeline: PositiveInt = 1
     context: PositiveInt = 1
     expert: PositiveInt = 1
-    interleave: PositiveInt = Field(1, description="virtual stages per pipeline stage")
-    microbatch_tokens: PositiveInt = Field(8192, description="tokens of one microbatch of a data-parallel rank")
+    interleave: PositiveInt = Field(default=1, description="virtual stages per pipeline stage")
+    microbatch_tokens: PositiveInt = Field(default=8192, description="tokens of one microbatch of a data-parallel rank")
     recompute: Literal["none", "selective", "full"] = "full"
     shard: Literal["optimizer", "full"] = Field(
         "optimizer", description="what data parallelism shards: optimizer state, or weights too"
@@ -156,7 +158,7 @@ class Reward(Section):
         True, description="sequences are verified while others still generate; the last one's time shows"
     )
     billing: Literal["allocated", "active"] = "allocated"
-    active_share: Share = Field(1.0, description="share of allocated vCPU time that is active")
+    active_share: Share = Field(default=1.0, description="share of allocated vCPU time that is active")
 
 
 class PriceRange(Section):
@@ -180,9 +182,9 @@ class Prices(Section):
     gpu_per_hour: dict[str, PriceRange] = Field(
         default_factory=dict, description="by system name; replaces the profile's"
     )
-    vcpu: UsdPerHour = Field(0.0504, description="USD per vCPU-hour (E2B and Daytona, 2026)")
-    memory: UsdPerHour = Field(0.0162, description="USD per GiB-hour (E2B and Daytona, 2026)")
-    own_sandboxes: bool = Field(False, description="sandboxes run on CPUs already paid for")
+    vcpu: UsdPerHour = Field(default=0.0504, description="USD per vCPU-hour (E2B and Daytona, 2026)")
+    memory: UsdPerHour = Field(default=0.0162, description="USD per GiB-hour (E2B and Daytona, 2026)")
+    own_sandboxes: bool = Field(default=False, description="sandboxes run on CPUs already paid for")
 
 
 class Scenario(Section):
@@ -195,13 +197,13 @@ class Scenario(Section):
     lengths: SequenceLengths
     precision: Precisions = Precisions()
     cluster: Cluster
-    rollout: Rollout = Rollout()
-    train: Train = Train()
+    rollout: Rollout = Field(default_factory=lambda: Rollout.model_validate({}))
+    train: Train = Field(default_factory=lambda: Train.model_validate({}))
     schedule: Literal["sync", "one_step_off", "async"] = "sync"
     weight_sync: Literal["colocated", "broadcast", "peer_to_peer", "delta", "object_store"] = "colocated"
-    delta_share: Share = Field(0.05, description="share of the weights' bytes that a delta sync sends")
-    reward: Reward = Reward()
-    prices: Prices = Prices()
+    delta_share: Share = Field(default=0.05, description="share of the weights' bytes that a delta sync sends")
+    reward: Reward = Field(default_factory=lambda: Reward.model_validate({}))
+    prices: Prices = Field(default_factory=lambda: Prices.model_validate({}))
     parameters: dict[str, float] = Field(default_factory=dict, description="calibrated parameters to fix at a value")
     systems: list[str] = Field(
         default=["b200-hgx", "gb300-nvl72", "vera-rubin-nvl72"], description="profiles used by default"
@@ -223,7 +225,8 @@ class Scenario(Section):
         longest = self.lengths.prompt.longest + self.lengths.response.longest
         if longest > self.model.max_context:
             raise ValueError(
-                f"lengths: prompt and response reach {longest:g} tokens, more than the {self.model.max_context} of {self.model.name}"
+                f"lengths: prompt and response reach {longest:g} tokens, more than the "
+                f"{self.model.max_context} of {self.model.name}"
             )
         r, t, c = self.rollout, self.train, self.cluster
         if c.generating % r.replica:

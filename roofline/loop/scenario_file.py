@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,19 +12,16 @@ if TYPE_CHECKING:
     from .scenario import Scenario
 
 Place = tuple[str | int, ...]
+_SHIPPED = Path(__file__).parent / "scenarios"
 
 
 class ScenarioError(ValueError):
     """A scenario that cannot be used; the message names file, line, field, value and remedy."""
 
 
-def _shipped() -> Path:
-    return Path(str(resources.files(__package__) / "scenarios"))
-
-
 def scenario_names() -> list[str]:
     """Return the names of the shipped scenarios."""
-    return sorted(path.stem for path in _shipped().glob("*.yaml"))
+    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
 
 def find_scenario(name: str | Path) -> Path:
@@ -39,7 +35,7 @@ def find_scenario(name: str | Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = _shipped() / f"{path.stem if path.suffix in ('.yaml', '.yml') else path.name}.yaml"
+    shipped = _SHIPPED / f"{path.stem if path.suffix in ('.yaml', '.yml') else path.name}.yaml"
     if shipped.is_file() and (path.name == str(name) or path.parent.name == "scenarios"):
         return shipped
     near = difflib.get_close_matches(path.stem, scenario_names(), n=3, cutoff=0.4)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...hwprofiles import DeviceProfile, SystemProfile
+from ..bands import maturity_factor
 from ..roofs import able_rates
 from ..tables import KernelClass, class_of_operator, kernel_class
 from ..targets import Target, load_target
@@ -107,8 +108,11 @@ class TimeSource:
         self.system = system
         self.factors = dict(factors or {})
 
-    def inputs(self, operators: Collection[tuple[str, str]]) -> list[Input]:
-        """Return the uncertain inputs of (operator, precision) pairs: ceilings and kernel spreads."""
+    def inputs(self, operators: Collection[tuple[str, str]], spread: float = 1.0) -> list[Input]:
+        """Return the uncertain inputs of (operator, precision) pairs: ceilings and kernel spreads.
+
+        ``spread`` is the share of the way to the 10th and 90th percentile that a framework's kernels stray.
+        """
         attained = self.system.target.attained
         made: dict[str, Input] = {}
         used = self._ceilings({precision for _, precision in operators})
@@ -132,7 +136,12 @@ class TimeSource:
             name, source = self._spread(operator, kind)
             origin = "measured"
             note = f"position between the 10th and 90th percentile of class {kind.name}" if own is None else own.basis
-            made[name] = Input(name, -1.0, 0.0, 1.0, "1", source, origin, note)
+            reach = spread if own is None else 1.0
+            made[name] = Input(name, -reach, 0.0, reach, "1", source, origin, note)
+        for factor in maturity_factor(self.system.target):
+            made["kernel.maturity"] = Input(
+                "kernel.maturity", factor.low, 1.0, factor.high, "1", factor.source, factor.origin, factor.note
+            )
         return list(made.values())
 
     def _ceilings(self, precisions: set[str]) -> set[str]:
@@ -157,6 +166,8 @@ class TimeSource:
         z = inputs(self._spread(operation.operator, kind)[0])
         own = self.factors.get(operation.operator)
         stretch = _stretch(kind, roof, z) if own is None else _stretch(kind, roof, np.zeros_like(z)) * _own(own, z)
+        if "kernel.maturity" in inputs and own is None:
+            stretch = stretch * inputs("kernel.maturity")
         return operation.count * stretch * (floor + roof)
 
     def roofs(self, work: Work, inputs: Inputs) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...kernels.contract import Cost
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[np.floating[Any]]
 Value = float | Array
 
 
