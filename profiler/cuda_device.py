@@ -47,7 +47,7 @@ class CudaDevice:
         self.cache_bytes = int(properties.L2_cache_size)
         self._sweep: torch.Tensor | None = None
 
-    @cached_property
+    @property
     def method(self) -> dict[str, object]:
         """How this device is timed, with its overheads in seconds."""
         return {

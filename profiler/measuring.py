@@ -57,6 +57,7 @@ def measure(
     *,
     judge: Judge | None = None,
     open_sessions: SessionMaker = sessions_in_process,
+    make_watch: Callable[[str], StateWatch] = StateWatch,
     on_stage: Callable[[Case, str], None] | None = None,
 ) -> Iterator[Measurement]:
     """Measure cases that differ in nothing but their implementation and yield a row for each, as it ends.
@@ -69,6 +70,8 @@ def measure(
         Called with every correct row; returns it with its roofs, or refused as ``above_roof``.
     open_sessions
         Makes the sessions: in this process, or in worker processes.
+    make_watch
+        Makes what watches the state of a device, given its name.
     on_stage
         Called with the case and what is being done with it.
 
@@ -84,7 +87,7 @@ def measure(
     try:
         live: list[_Track] = []
         for case, session in zip(cases, sessions, strict=True):
-            track = _Track(case, session, StateWatch(case.device))
+            track = _Track(case, session, make_watch(case.device))
             report(case, "preparing and checking")
             try:
                 track.cost = _cost(case)
