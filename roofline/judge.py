@@ -10,6 +10,10 @@ from .roofs import as_cost, bound_by, fraction_of_roof, work_by_ceiling
 
 # A clock that differs by more than this between ceiling and case makes the two incomparable.
 _CLOCK_TOLERANCE = 0.03
+# A wide interval excuses a median this far above a roof, and no further.
+_EXCUSED = 1.05
+# Ends of an interval further apart than this speak of a disturbed machine.
+_NOISY = 1.25
 # A sample below this many seconds is near what host and device timers resolve with their call overhead.
 _SHORT_SAMPLE_S = 2e-6
 
@@ -17,8 +21,8 @@ _SHORT_SAMPLE_S = 2e-6
 def judge(ceilings: Ceilings | Mapping[str, Ceilings]) -> Callable[[Measurement], Measurement]:
     """Return a function that adds ``roofs_s``, ``bound_by`` and ``fraction_of_roof`` to a correct row.
 
-    A row whose confidence interval lies wholly above a measured roof, and the roof's own range with it, becomes
-    ``above_roof`` with the likely cause in its message. Rows of devices without measured ceilings pass unchanged.
+    A row becomes ``above_roof``, with the likely cause in its message, if its confidence interval lies wholly above
+    the best that was seen of a measured ceiling, or if its median does by more than 5 %. Rows of devices without measured ceilings pass unchanged.
 
     Parameters
     ----------
@@ -34,12 +38,9 @@ def judge(ceilings: Ceilings | Mapping[str, Ceilings]) -> Callable[[Measurement]
         work = work_by_ceiling(as_cost(row.cost), known, row.cache_state)
         work = {name: pair for name, pair in work.items() if pair[1].origin == "measured"}
         times = {name: amount / ceiling.value for name, (amount, ceiling) in work.items()}
-        slowest = row.ci95_high_s or row.median_s
-        broken = {
-            name: amount / ceiling.limit / slowest
-            for name, (amount, ceiling) in work.items()
-            if amount / ceiling.limit > slowest
-        }
+        longest = min(row.ci95_high_s or row.median_s, row.median_s * _EXCUSED)
+        least = {name: amount / ceiling.limit for name, (amount, ceiling) in work.items()}
+        broken = {name: time / row.median_s for name, time in least.items() if time > longest}
         update: dict[str, object] = {
             "roofs_s": times,
             "bound_by": bound_by(times),
@@ -66,6 +67,11 @@ def likely_cause(row: Measurement, ceiling: Ceiling, ceilings: Ceilings) -> str:
     total = as_cost(row.cost).dram_bytes
     if row.median_s is not None and row.median_s * row.calls_per_sample < _SHORT_SAMPLE_S:
         return "the sample is as short as the timer's own error; time more calls per sample"
+    if row.ci95_low_s and row.ci95_high_s and row.ci95_high_s > _NOISY * row.ci95_low_s:
+        return (
+            f"the machine was disturbed while sampling, the interval goes from {row.ci95_low_s:.3g} to "
+            f"{row.ci95_high_s:.3g} s; measure again on a quiet machine"
+        )
     if ceiling.throttled:
         return "the ceiling was measured while the device throttled; measure the ceilings again"
     if ceiling.clock_hz and row.state.clock_hz and row.state.clock_hz > ceiling.clock_hz * (1 + _CLOCK_TOLERANCE):

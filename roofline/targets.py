@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from .ceilings import Ceiling, Ceilings, from_profile
@@ -58,15 +57,19 @@ def load_target(target: str | Target | DeviceProfile | SystemProfile) -> Target:
     if isinstance(target, Target):
         return target
     if isinstance(target, str):
-        return _load(target)
-    return make_target(target)
+        from ..hwprofiles import load
+
+        target = load(target)
+    # The catalogue keeps a file's figures until the file changes, so they are the same object exactly as long.
+    kept = _made.get(id(target.fields))
+    if kept is None or kept[0] is not target.fields:
+        kept = target.fields, make_target(target)
+        _made[id(target.fields)] = kept
+    return kept[1]
 
 
-@cache
-def _load(name: str) -> Target:
-    from ..hwprofiles import load
-
-    return make_target(load(name))
+# By identity of a profile's figures, with the figures themselves so that no other object takes their place.
+_made: dict[int, tuple[object, Target]] = {}
 
 
 def make_target(profile: Any) -> Target:

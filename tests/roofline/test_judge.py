@@ -41,6 +41,13 @@ def test_a_row_beyond_the_intervals_is_refused(measurement: Rows, ceiling: Limit
     assert "likely cause" in row.message
 
 
+def test_a_wide_interval_excuses_little(measurement: Rows, ceiling: Limits) -> None:
+    limit = ceiling("dram.read", 50e9, "bytes/s")
+    wide = {"cost": READS, "ci95_low_s": 0.5e-3, "ci95_high_s": 2e-3}
+    assert _judge(measurement(time_s=0.96e-3, **wide), limit).status == "ok"
+    assert _judge(measurement(time_s=0.9e-3, **wide), limit).status == "above_roof"
+
+
 def test_the_ceilings_best_sample_is_believed(measurement: Rows, ceiling: Limits) -> None:
     limit = ceiling("dram.read", 50e9, "bytes/s", samples=[50e9, 105e9])
     assert _judge(measurement(time_s=0.5e-3, cost=READS), limit).status == "ok"
@@ -54,6 +61,7 @@ def test_the_ceilings_best_sample_is_believed(measurement: Rows, ceiling: Limits
         ({"state": MachineState(clock_hz=4e9)}, {"state": MachineState(clock_hz=2e9)}, 1e6, "clock was 2.00 times"),
         ({}, {}, 1e6, "counts bytes"),
         ({"time_s": 0.5e-6}, {}, 1e6, "timer"),
+        ({"ci95_low_s": 0.4e-3, "ci95_high_s": 3e-3}, {}, 1e6, "disturbed"),
     ],
 )
 def test_the_likely_cause_is_named(
