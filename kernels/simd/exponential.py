@@ -9,6 +9,7 @@ is 0, from 2**127.5 it is infinity.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ _C3 = np.float32(0.05550733743470701)
 _C4 = np.float32(0.009671512639962574)
 _C5 = np.float32(0.0013264727139949248)
 _LOG2_E = np.float32(1.4426950408889634)
-_LOG2_E_REST = np.float32(1.4426950408889634 - float(np.float32(1.4426950408889634)))
+# ln 2 in two parts, the first so short that its product with a whole number is exact (Cody and Waite), so that the
+# error does not grow with x.
+_LN_2_HIGH = np.float32(355 / 512)
+_LN_2_LOW = np.float32(math.log(2) - 355 / 512)
 # Adding 1.5 * 2**23 leaves the nearest whole number in the low bits of the sum.
 _ROUNDER = np.float32(1.5 * 2**23)
 _BIAS = np.int32(127)
@@ -63,8 +67,7 @@ def exp2(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """``exp(x)``: e**x; NaN stays NaN, x < -87.7 (-inf too) gives 0, x >= 88.4 infinity."""
     bounded = minimum(_E_MOST, maximum(_E_LEAST, x))
-    y = bounded * _LOG2_E
-    # What the product lost, so that the error does not grow with x.
-    lost = fma(bounded, _LOG2_E_REST, fma(bounded, _LOG2_E, -y))
-    shifted = y + _ROUNDER
-    return _power(shifted, (y - (shifted - _ROUNDER)) + lost)
+    shifted = fma(bounded, _LOG2_E, _ROUNDER)
+    n = shifted - _ROUNDER
+    rest = fma(n, -_LN_2_LOW, fma(n, -_LN_2_HIGH, bounded))
+    return _power(shifted, rest * _LOG2_E)

@@ -1,8 +1,11 @@
 """Vectors in Numba: every function against numpy, and the machine code they become."""
 
 import operator
+import os
 import platform
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -309,3 +312,13 @@ def test_lane() -> None:
 
     a = _floats(4)
     assert [function(a, i) for i in range(LANES)] == a.tolist()
+
+
+@pytest.mark.skipif("NUMBA_CPU_NAME" in os.environ, reason="already compiling for another CPU")
+def test_a_cpu_without_wide_vectors_or_fma_gets_the_same_numbers() -> None:
+    chosen = "exponentials or masked or reductions or maximum or lane"
+    command = [sys.executable, "-m", "pytest", __file__, "-k", chosen, "-p", "no:cacheprovider"]
+    environment = {**os.environ, "NUMBA_CPU_NAME": "generic"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert " passed" in done.stdout
