@@ -79,3 +79,14 @@ def get_device(name: str) -> Device:
 
         return CudaDevice(name)
     raise DeviceError(f"device {name!r} is unknown; known are cpu and cuda:<number>")
+
+
+# A read that misses costs several times one that hits; less than this means that the flush left the buffer cached.
+_LEAST_MISS_RATIO = 1.5
+
+
+@cache
+def flush_evidence(device: Device) -> dict[str, float | bool]:
+    """Verify a device's flush once per process: ``warm_s``, ``cold_s``, and whether it is ``effective``."""
+    times = device.verify_flush()
+    return {**times, "effective": times["cold_s"] >= _LEAST_MISS_RATIO * times["warm_s"]}

@@ -18,7 +18,7 @@ from .correctness import (
     check_output_rewritten,
     run_once,
 )
-from .devices import Device, Run, Timing, get_device
+from .devices import Device, Run, Timing, flush_evidence, get_device
 from .failures import CaseFailureError, as_failure
 from .inputs_shelf import InputsShelf
 from .settings import Settings
@@ -163,7 +163,7 @@ class LocalSession:
         rotate = self._cold and (calls > 1 or self._settings.cold_by == "rotation")
         if not rotate:
             self._samplers = itertools.repeat(self._device.sampler((self._run,) * calls))
-            return {"cold_by": "flush"} if self._cold else {}
+            return {"cold_by": "flush", "flush": flush_evidence(self._device)} if self._cold else {}
         wanted = _ROTATION_FACTOR * self._device.cache_bytes // max(self._inputs.nbytes, 1) + 2
         copies = min(wanted, _MOST_COPIES)
         runs = [self._run, *(self._copy_of_inputs() for _ in range(copies - 1))]

@@ -16,8 +16,35 @@ Fields = dict[str, Any]
 
 # Per operator: the workload of the quick suite first, then those that the wider suites add.
 WORKLOADS: dict[str, list[Fields]] = {
-    "moe.routing": [],
-    "attention.decode": [],
+    "moe.routing": [
+        {"tokens": 8192, "experts": 128, "top_k": 8},
+        {"tokens": 8192, "experts": 128, "top_k": 8, "skew": "zipf"},
+        {"tokens": 128, "experts": 128, "top_k": 8},
+        # DeepSeek-V3: 256 experts in 8 groups of which 4 are kept, sigmoid gate with bias, weights scaled by 2.5.
+        {
+            "tokens": 4096,
+            "experts": 256,
+            "top_k": 8,
+            "gate": "sigmoid",
+            "groups": 8,
+            "groups_kept": 4,
+            "scale": 2.5,
+        },
+    ],
+    "attention.decode": [
+        {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+        {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "fp32"},
+        {
+            "batch": 16,
+            "context": 8192,
+            "q_heads": 32,
+            "kv_heads": 4,
+            "head_dim": 128,
+            "precision": "bf16",
+            "lengths": "lognormal",
+        },
+        {"batch": 1, "context": 32_768, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+    ],
     "sampling.logprob": [
         {"rows": 64, "vocab": 151_936, "precision": "fp32"},
         {"rows": 128, "vocab": 151_936, "precision": "bf16"},
