@@ -8,6 +8,9 @@ from typing import Any, Literal, Protocol
 
 from ..profiler.schema import CeilingRow
 
+# A best sample this far above the median speaks of a disturbed machine.
+_DISTURBED = 1.1
+
 Origin = Literal["measured", "specified", "attained", "derived", "assumed"]
 
 
@@ -154,7 +157,11 @@ def from_rows(
     title: str = "",
     architecture: str = "",
 ) -> Ceilings:
-    """Collect a device's measured ceilings; failures are left out and the latest row of a name wins."""
+    """Collect a device's measured ceilings; failures are left out and the latest row of a name wins.
+
+    A ceiling is the median of its samples. Where the best sample is more than a tenth above it, other work slowed the
+    machine down, which can only lower what was seen, and the best sample is the ceiling.
+    """
     named: dict[str, Ceiling] = {}
     for row in rows:
         if row.device != device:
@@ -162,17 +169,20 @@ def from_rows(
         title = title or row.device_name
         if row.status != "ok" or row.value is None or row.value <= 0:
             continue
-        low, high = row.low or row.value, row.high or row.value
+        best = max((*row.samples, row.high or row.value, row.value))
+        disturbed = row.unit != "s" and best > _DISTURBED * row.value
+        value = best if disturbed else row.value
+        note = f"best of {len(row.samples)} samples; their median, {row.value:.4g}, was disturbed" if disturbed else ""
         named[row.name] = Ceiling(
             name=row.name,
-            value=row.value,
-            low=min(low, row.value),
-            high=max(high, row.value),
+            value=value,
+            low=min(row.low or value, value),
+            high=max(row.high or value, value),
             unit=row.unit,
             origin="measured",
             source=f"measured on {row.device_name or row.device}",
-            note=row.method,
-            limit=max((*row.samples, high)),
+            note="; ".join(part for part in (row.method, note) if part),
+            limit=best,
             throttled=row.state.throttled,
             clock_hz=row.state.clock_hz,
         )

@@ -9,7 +9,7 @@ from ..profiler.schema import Measurement
 from .ceilings import Ceilings
 from .figure_style import INK, REFUSED, colour_of, duration, si
 from .plot import drawn_ceilings
-from .roofline_points import Point, roofline_points
+from .roofline_points import Point, roofline_points, shape_labels
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -49,8 +49,9 @@ def interactive_roofline(rows: Sequence[Measurement], ceilings: Ceilings) -> go.
             line={"color": "#6A6A6A", "width": 1.5},
             hovertemplate=f"{ceiling.name}: {si(ceiling.value, ceiling.unit)}<br>{ceiling.source}<extra></extra>",
         )
+    shapes = shape_labels([point.row for point in points])
     for point in points:
-        _add_point(figure, point, [p.row.operator for p in points])
+        _add_point(figure, point, [p.row.operator for p in points], shapes[point.row.key])
     figure.update_xaxes(type="log", title="operational intensity (FLOP per compulsory byte of main memory)", dtick=1)
     figure.update_yaxes(type="log", title="rate (FLOP/s)", exponentformat="SI", dtick=1)
     figure.update_layout(
@@ -59,9 +60,9 @@ def interactive_roofline(rows: Sequence[Measurement], ceilings: Ceilings) -> go.
     return figure
 
 
-def _add_point(figure: go.Figure, point: Point, operators: Sequence[str]) -> None:
+def _add_point(figure: go.Figure, point: Point, operators: Sequence[str], shape: str) -> None:
     row = point.row
-    label = f"{row.operator} {row.implementation}"
+    label = f"{row.operator} {row.implementation} {shape}".strip()
     share = f"<br>{row.fraction_of_roof:.1%} of {row.bound_by}" if row.fraction_of_roof is not None else ""
     text = f"{label}<br>{duration(row.median_s or 0.0)}, {si(point.rate, 'FLOP/s')}{share}"
     if point.refused:

@@ -22,7 +22,8 @@ def judge(ceilings: Ceilings | Mapping[str, Ceilings]) -> Callable[[Measurement]
     """Return a function that adds ``roofs_s``, ``bound_by`` and ``fraction_of_roof`` to a correct row.
 
     A row becomes ``above_roof``, with the likely cause in its message, if its confidence interval lies wholly above
-    the best that was seen of a measured ceiling, or if its median does by more than 5 %. Rows of devices without measured ceilings pass unchanged.
+    the best that was seen of a measured ceiling, or if its median does by more than 5 %. Rows of devices without
+    measured ceilings pass unchanged.
 
     Parameters
     ----------

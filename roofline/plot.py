@@ -12,7 +12,7 @@ from ..profiler.store import Run
 from .ceilings import Ceiling, Ceilings
 from .figure_style import FAINT, INK, MARKERS, RC, REFUSED, colour_of, save, si, spread
 from .projection_table import read_projections
-from .roofline_points import Point, roofline_points
+from .roofline_points import Point, roofline_points, shape_labels
 from .run_ceilings import ceilings_of_run
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEVEL_COLOUR = {"dram": INK, "llc": "#6A6A6A", "l3": "#6A6A6A", "l2": "#8A8A8A", "l1": "#A8A8A8"}
+# A legend of more points than this names operators and implementations once each.
+_MOST_IN_LEGEND = 14
 _ACCESS_STYLE: Any = {"read": "-", "copy": "--", "triad": ":", "write": "-."}
 
 
@@ -106,7 +108,9 @@ def _limits(
     xs = [p.intensity for p in points] + ridges or [0.1, 10.0]
     ys = [p.rate for p in points] + [p.roof_rate for p in points if p.roof_rate] + [c.value for c in rates]
     ys = ys or [1e9, 1e12]
-    left, right = min(xs) / 3, max(xs) * 6
+    # Room for the label of the fastest bandwidth, which meets the highest rate first.
+    first = max((c.value for c in rates), default=0.0) / max((c.value for c in bandwidths), default=math.inf)
+    left, right = min([*xs, first / 3] if first > 0 else xs) / 3, max(xs) * 6
     return left, right, min(ys) / 4, max(ys) * 2.5
 
 
@@ -215,20 +219,28 @@ def _draw_point(axes: Axes, point: Point, operators: Sequence[str]) -> None:
     )
 
 
+def _legend_entries(points: Sequence[Point]) -> dict[str, Point]:
+    shapes = shape_labels([point.row for point in points])
+    entries: dict[str, Point] = {}
+    for point in sorted(points, key=lambda p: p.row.operator):
+        row = point.row
+        text = f"{row.operator} {row.implementation}"
+        if len(points) <= _MOST_IN_LEGEND:
+            text += f" {shapes[row.key]}" if shapes[row.key] else ""
+            text += "" if row.fraction_of_roof is None else f", {row.fraction_of_roof:.0%} of {row.bound_by}"
+        entries.setdefault(text, point)
+    return entries
+
+
 def _draw_legend(figure: Figure, points: Sequence[Point], ceilings: Sequence[Ceiling]) -> None:
     from matplotlib.lines import Line2D
 
     shown = [p for p in points if not p.refused]
     operators = sorted({p.row.operator for p in points})
     handles: list[Any] = []
-    for operator in operators:
-        colour = colour_of(operator, operators)
-        for point in (p for p in shown if p.row.operator == operator):
-            share = point.row.fraction_of_roof
-            bound = f", {share:.0%} of {point.row.bound_by}" if share is not None else ""
-            text = f"{operator} {point.row.implementation}{bound}"
-            marker = MARKERS.get(point.row.backend, "D")
-            handles.append(Line2D([], [], color=colour, marker=marker, linestyle="", markersize=6, label=text))
+    for text, point in _legend_entries(shown).items():
+        colour, marker = colour_of(point.row.operator, operators), MARKERS.get(point.row.backend, "D")
+        handles.append(Line2D([], [], color=colour, marker=marker, linestyle="", markersize=6, label=text))
     if shown:
         handles.append(Line2D([], [], color=FAINT, marker="_", linestyle="", markersize=10, label="a point's own roof"))
     if refused := sum(p.refused for p in points):

@@ -60,3 +60,14 @@ def roofline_points(rows: Sequence[Measurement]) -> list[Point]:
             )
         )
     return points
+
+
+def shape_labels(rows: Sequence[Measurement]) -> dict[str, str]:
+    """Return by case key the fields in which an operator's workloads differ; "" where it has only one."""
+    labels: dict[str, str] = {}
+    for operator in {row.operator for row in rows}:
+        same = [row for row in rows if row.operator == operator]
+        differing = [name for name in same[0].workload if len({repr(row.workload.get(name)) for row in same}) > 1]
+        for row in same:
+            labels[row.key] = ", ".join(f"{name}={row.workload.get(name)}" for name in differing)
+    return labels

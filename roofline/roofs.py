@@ -47,8 +47,9 @@ def able_rates(work: str) -> list[str]:
 def applicable_bandwidth(accesses: Mapping[str, Ceiling], read_bytes: float, write_bytes: float) -> Ceiling | None:
     """Return the bandwidth that bounds a mix of reads and writes.
 
-    Of the access kinds known, those next to the mix on either side apply, and the faster of them is taken, so that
-    the roof never claims that the hardware could not do what it was seen to do.
+    Writes are never cheaper than reads, so what was seen of an access that writes a larger share holds for the mix
+    too, and so may what was seen of the next smaller share. The fastest of these is taken: the roof never claims that
+    the hardware could not do what it was seen to do.
     """
     known = sorted((_WRITTEN_SHARE[kind], kind) for kind in accesses if kind in _WRITTEN_SHARE)
     if not known:
@@ -56,8 +57,7 @@ def applicable_bandwidth(accesses: Mapping[str, Ceiling], read_bytes: float, wri
     total = read_bytes + write_bytes
     share = write_bytes / total if total else 0.0
     below = max((s for s, _ in known if s <= share), default=known[0][0])
-    above = min((s for s, _ in known if s >= share), default=known[-1][0])
-    return max((accesses[kind] for s, kind in known if s in (below, above)), key=lambda c: c.value)
+    return max((accesses[kind] for s, kind in known if s >= below), key=lambda c: c.value)
 
 
 def work_by_ceiling(cost: Cost, ceilings: Ceilings, cache_state: CacheState) -> dict[str, tuple[float, Ceiling]]:

@@ -29,10 +29,18 @@ def test_latest_row_of_a_name_wins(ceiling: Callable[..., CeilingRow]) -> None:
 
 
 def test_limit_is_the_best_sample(ceiling: Callable[..., CeilingRow]) -> None:
-    row = ceiling("dram.read", 50e9, "bytes/s", samples=[48e9, 50e9, 57e9])
+    row = ceiling("dram.read", 50e9, "bytes/s", samples=[48e9, 50e9, 53e9])
     found = from_rows([row])["dram.read"]
-    assert found.limit == 57e9
+    assert found.limit == 53e9
+    assert found.value == 50e9
     assert found.high < found.limit
+
+
+def test_a_disturbed_ceiling_is_its_best_sample(ceiling: Callable[..., CeilingRow]) -> None:
+    row = ceiling("exp.fp32", 2e9, "op/s", samples=[1e9, 2e9, 3e9], low=1e9, high=2.5e9)
+    found = from_rows([row])["exp.fp32"]
+    assert (found.low, found.value, found.limit) == (1e9, 3e9, 3e9)
+    assert "disturbed" in found.note
 
 
 @pytest.mark.parametrize(("low", "value", "high"), [(0, 1, 1), (2, 1, 3), (1, 3, 2)])

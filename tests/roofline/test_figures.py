@@ -16,7 +16,7 @@ from roofcast.roofline.figure_style import REFUSED, colour_of, duration, save, s
 from roofcast.roofline.interactive import interactive_roofline
 from roofcast.roofline.plot import roofline_figure, write_figures
 from roofcast.roofline.projection_table import write_projections
-from roofcast.roofline.roofline_points import roofline_points
+from roofcast.roofline.roofline_points import roofline_points, shape_labels
 from roofcast.roofline.run_ceilings import ceilings_of_run
 
 Save = Callable[..., Run]
@@ -94,3 +94,22 @@ def test_numbers_read_well() -> None:
     assert si(51.3e9, "bytes/s") == "51.3 GB/s"
     assert duration(73.2e-6) == "73.2 us"
     assert colour_of("b", ["a", "b"]) == colour_of("b", ["b", "a", "b"])
+
+
+def test_labels_tell_workloads_of_an_operator_apart(measurement: Callable[..., Measurement]) -> None:
+    rows = [
+        measurement(key="a", workload={"rows": 64, "precision": "fp32"}),
+        measurement(key="b", workload={"rows": 64, "precision": "bf16"}),
+        measurement("moe.routing", key="c", workload={"tokens": 1}),
+    ]
+    assert shape_labels(rows) == {"a": "precision=fp32", "b": "precision=bf16", "c": ""}
+
+
+def test_a_long_legend_names_each_implementation_once(
+    save_run: Save, judged_rows: list[Any], measurement: Callable[..., Measurement]
+) -> None:
+    rows = [measurement(key=f"k{n}", workload={"batch": n}, time_s=1e-2 * n) for n in range(1, 21)]
+    run = save_run([*judged_rows, *rows])
+    figure = roofline_figure(run.measurement_rows, ceilings_of_run(run)["cpu"])
+    texts = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert texts.count("attention.decode numba") == 1

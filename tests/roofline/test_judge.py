@@ -50,7 +50,9 @@ def test_a_wide_interval_excuses_little(measurement: Rows, ceiling: Limits) -> N
 
 def test_the_ceilings_best_sample_is_believed(measurement: Rows, ceiling: Limits) -> None:
     limit = ceiling("dram.read", 50e9, "bytes/s", samples=[50e9, 105e9])
-    assert _judge(measurement(time_s=0.5e-3, cost=READS), limit).status == "ok"
+    row = _judge(measurement(time_s=0.5e-3, cost=READS), limit)
+    assert row.status == "ok"
+    assert row.fraction_of_roof == pytest.approx(100 / 105)
 
 
 @pytest.mark.parametrize(

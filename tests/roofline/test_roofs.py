@@ -58,6 +58,11 @@ def test_a_mix_takes_the_faster_of_its_neighbours(reads: float, writes: float, n
     assert found.name == name
 
 
+def test_reads_are_at_least_as_fast_as_a_copy_was_seen_to_be() -> None:
+    disturbed = _device(dram__read=8.0, dram__triad=15.0, dram__copy=34.0)
+    assert roofs(_moves(34.0), disturbed) == {"dram.copy": 1.0}
+
+
 @given(share=st.floats(0, 1), values=st.lists(st.floats(1e9, 1e13), min_size=4, max_size=4))
 def test_the_bandwidth_of_a_mix_is_one_that_was_seen(share: float, values: list[float]) -> None:
     device = _device(dram__read=values[0], dram__write=values[1], dram__copy=values[2], dram__triad=values[3])
