@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import Problem, ProfileError, UnknownProfileError, nearest
+from .errors import ProfileError, UnknownProfileError, nearest
 from .profile import DeviceProfile, SystemProfile
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ROOM = Path(__file__).parent
 _SHIPPED = ("gpus", "cpus", "systems")
 _NOISE = {"nvidia", "amd", "intel", "aws", "google", "gpu", "cpu", "geforce", "instinct", "cloud", "the"}
+_LONGEST = 100
 _chosen: Path | None = None
 
 
@@ -89,9 +90,6 @@ def _entry(path: Path, _stamp: tuple[int, int]) -> Entry:
     data = tree.data
     raw = data.get("aliases")
     aliases = [_alias(item) for item in raw] if isinstance(raw, list) else []
-    if str(data.get("name")) != path.stem:
-        message = f"must be the file's name, {path.stem}; rename one of them"
-        raise ProfileError([Problem(*tree.mark(("name",)), "name", str(data.get("name", "")), message)])
     head = (str(data.get(key, "")) for key in ("kind", "vendor", "status", "title"))
     return Entry(path.stem, *head, aliases=tuple(aliases), path=path)
 
@@ -108,15 +106,21 @@ def read_entry(path: Path) -> Entry:
     Raises
     ------
     ProfileError
-        If the file is not YAML or has another name than its profile.
+        If the file is not YAML.
     """
     stat = path.stat()
     return _entry(path, (stat.st_mtime_ns, stat.st_size))
 
 
 def entries() -> dict[str, Entry]:
-    """Return the heads of all profiles by name."""
-    return {entry.name: entry for entry in map(read_entry, files())}
+    """Return the heads of all profiles by name; a file that is no YAML is there with the status ``unreadable``."""
+    found = {}
+    for path in files():
+        try:
+            found[path.stem] = read_entry(path)
+        except ProfileError:
+            found[path.stem] = Entry(path.stem, "", "", "unreadable", "", (), path)
+    return found
 
 
 def names(kind: str | None = None) -> list[str]:
@@ -129,7 +133,7 @@ def _words(name: str) -> list[str]:
     return [part for part in parts if part not in _NOISE] or parts
 
 
-def _keys(name: str) -> tuple[str, str]:
+def spellings(name: str) -> tuple[str, str]:
     """Return two forgiving forms of a name: letters and digits alone, and its words sorted."""
     words = _words(name)
     return "".join(words), " ".join(sorted(words))
@@ -138,24 +142,26 @@ def _keys(name: str) -> tuple[str, str]:
 def _find(name: str) -> tuple[Entry, str]:
     """Return the entry that a name means, and what its user should learn about the name."""
     known = entries()
+    if len(name) > _LONGEST:
+        raise UnknownProfileError(f"a hardware profile's name has at most {_LONGEST} characters, this one {len(name)}")
     if name in known:
         return known[name], ""
-    wanted = set(_keys(name))
+    wanted = set(spellings(name))
     for form in (0, 1):
         spelled = {}
         for entry in known.values():
             for alias, note in ((entry.name, ""), (entry.title, ""), *entry.aliases):
-                spelled.setdefault(_keys(alias)[form], []).append((entry, note))
+                spelled.setdefault(spellings(alias)[form], []).append((entry, note))
         hits = [hit for key in wanted for hit in spelled.get(key, [])]
         if len({entry.name for entry, _ in hits}) == 1:
             return max(hits, key=lambda hit: len(hit[1]))
         if hits:
             options = sorted({entry.name for entry, _ in hits})
             raise UnknownProfileError(f"hardware profile {name!r} is ambiguous: {', '.join(options)}")
-    spellings = {
+    known_names = {
         alias.lower(): entry.name for entry in known.values() for alias in (entry.name, *(a for a, _ in entry.aliases))
     }
-    hint = nearest(name, spellings)
+    hint = nearest(name, known_names)
     if not hint.startswith("did you mean"):
         hint = "none is near; 'roofcast hw list' shows all, 'roofcast hw probe' makes one of this machine"
     raise UnknownProfileError(f"unknown hardware profile {name!r}; {hint}")
@@ -169,11 +175,13 @@ def find_file(name: str) -> Path:
     UnknownProfileError
         If there is none; the message names near matches.
     """
-    family = _ROOM / "families" / f"{name}.yaml"
-    if re.fullmatch(r"_\w+", name) and family.is_file():
-        return family
+    if name.startswith("_"):
+        families = {path.stem: path for path in (_ROOM / "families").glob("_*.yaml")}
+        if name not in families:
+            raise UnknownProfileError(f"unknown family {name!r}; {nearest(name, families)}")
+        return families[name]
     for directory in reversed(directories()):
-        if re.fullmatch(r"[\w.+-]+", name) and (directory / f"{name}.yaml").is_file():
+        if len(name) <= _LONGEST and re.fullmatch(r"[\w.+-]+", name) and (directory / f"{name}.yaml").is_file():
             return directory / f"{name}.yaml"
     return _find(name)[0].path
 

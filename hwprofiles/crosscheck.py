@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .catalogue import files, load_file, read_entry
+from .catalogue import files, load_file, spellings
 from .errors import Problem, ProfileError
 from .figure import Figure
 from .profile import DeviceProfile, SystemProfile
@@ -180,7 +180,6 @@ def audit(paths: Iterable[Path] | None = None) -> Audit:
         found.files += 1
         try:
             profile = load_file(path)
-            read_entry(path)
         except ProfileError as error:
             found.problems += error.problems
             continue
@@ -221,8 +220,8 @@ def _clashes(profiles: list[DeviceProfile | SystemProfile]) -> Iterator[Problem]
     meant: dict[str, str] = {}
     sources: dict[str, tuple[Any, str]] = {}
     for profile in profiles:
-        for name in (profile.name, *profile.aliases):
-            other = meant.setdefault(name.lower(), profile.name)
+        for name in (profile.name, profile.title, *profile.aliases):
+            other = meant.setdefault(spellings(name)[0], profile.name)
             if other != profile.name:
                 yield Problem(str(profile.path), None, "aliases", name, f"is also a name of {other}; keep one")
         for key, source in profile.sources.items():

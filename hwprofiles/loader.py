@@ -41,6 +41,9 @@ def read_profile(path: Path, find: Find) -> DeviceProfile | SystemProfile:
         If the file cannot be read.
     """
     tree = _read_tree(path, find, ())
+    if isinstance(tree.data.get("name"), str) and tree.data["name"] != path.stem:
+        message = f"differs from the file's name; write {path.stem}, or rename the file"
+        raise ProfileError([Problem(*tree.mark(("name",)), "name", shorten(tree.data["name"]), message)])
     return _system(tree, path, find) if tree.data.get("kind") == "system" else _device(tree, path)
 
 
