@@ -6,7 +6,7 @@ import numpy as np
 
 from .phase import Context, DoesNotFitError, Phase, Term, operator_term, parameter_term
 from .rollout import Curve, decode_curve
-from .work import Array, Operation
+from .work import Array
 from .workloads import Pass, Shards, cache_bytes_per_token, operations, weight_bytes
 
 _PREFILL_CHUNK = 8192.0
@@ -36,9 +36,11 @@ def rollout_phase(context: Context) -> Phase:
     phase = Phase("rollout")
     _decode(context, phase, shards, curve)
     _prefill(context, phase, shards, replicas)
-    if s.rollout.tool_seconds and s.schedule != "async":
-        wait = np.full((1, 1), s.rollout.turns * s.rollout.tool_seconds)
-        phase.add(Term("tools", wait, "scenario", "tools", "turns x tool_seconds of the last sequence"))
+    if s.rollout.tool_seconds:
+        # A sequence keeps its slot while its tools run; with more sequences than slots this repeats.
+        rounds = np.maximum(each / cap, 1.0)
+        wait = rounds * s.rollout.turns * s.rollout.tool_seconds
+        phase.add(Term("tools", wait, "scenario", "tools", "turns x tool_seconds x sequences / slots"))
     phase.facts = {
         "replicas": replicas,
         "sequences_per_replica": each,
@@ -97,7 +99,7 @@ def _decode(context: Context, phase: Phase, shards: Shards, curve: Curve) -> Non
     for operation in operations(s.model, work, shards):
         each = context.times.time(operation, s.precision.rollout, inputs)
         seconds = np.sum(iterations * each * drafting, axis=-1, keepdims=True)
-        phase.add(operator_term(context, operation, seconds))
+        phase.add(operator_term(context, operation, seconds, s.precision.rollout))
     total = np.sum(iterations, axis=-1, keepdims=True)
     fixed = inputs("rollout.iteration_overhead_s") * total
     phase.add(
@@ -129,5 +131,4 @@ def _prefill(context: Context, phase: Phase, shards: Shards, replicas: float) ->
     )
     for operation in operations(s.model, work, shards):
         seconds = passes * context.times.time(operation, s.precision.rollout, context.inputs)
-        named = Operation(operation.operator, operation.work, operation.count)
-        phase.add(operator_term(context, named, seconds))
+        phase.add(operator_term(context, operation, seconds, s.precision.rollout))

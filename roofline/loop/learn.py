@@ -95,7 +95,8 @@ def _passes(context: Context, phase: Phase, multiples: dict[str, float], repeats
     )
     for operation in operations(s.model, work, train_shards(context)):
         each = context.times.time(operation, s.precision.train, context.inputs) / t.pipeline
-        phase.add(operator_term(context, operation, each * batches * repeats * bubble * multiples[operation.operator]))
+        seconds = each * batches * repeats * bubble * multiples[operation.operator]
+        phase.add(operator_term(context, operation, seconds, s.precision.train))
     if t.shard == "full":
         _gather_weights(context, phase, batches * repeats * (2.0 if repeats else 1.0))
 
@@ -117,7 +118,7 @@ def _gather_weights(context: Context, phase: Phase, times: float) -> None:
     sent = _held(context) * PRECISION_BYTES[context.scenario.precision.train]
     gather = Operation("collective.all_gather", Work(link_bytes=_spread_links(context, sent), launches=0), times)
     hidden = 1.0 - context.inputs("train.overlap")
-    phase.add(operator_term(context, gather, context.times.time(gather, "bf16", context.inputs) * hidden))
+    phase.add(operator_term(context, gather, context.times.time(gather, "bf16", context.inputs) * hidden, "bf16"))
 
 
 def _exchange(context: Context, phase: Phase) -> None:
@@ -127,7 +128,7 @@ def _exchange(context: Context, phase: Phase) -> None:
         "collective.reduce_scatter", Work(link_bytes=_spread_links(context, sent), launches=0), s.algorithm.updates
     )
     hidden = 1.0 - context.inputs("train.overlap")
-    phase.add(operator_term(context, exchange, context.times.time(exchange, "bf16", context.inputs) * hidden))
+    phase.add(operator_term(context, exchange, context.times.time(exchange, "bf16", context.inputs) * hidden, "bf16"))
 
 
 def _optimizer(context: Context, phase: Phase) -> None:

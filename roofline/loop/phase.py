@@ -74,9 +74,10 @@ class Phase:
         return sum((term.seconds for term in self.terms), start=np.zeros((1, 1)))
 
     def scaled(self, factor: Array) -> Phase:
-        """Return the phase with every term times a factor."""
+        """Return the phase with every term times a factor, but for what the scenario itself gives."""
         for term in self.terms:
-            term.seconds = term.seconds * factor
+            if term.basis != "scenario":
+                term.seconds = term.seconds * factor
         return self
 
     @property
@@ -94,7 +95,7 @@ class Phase:
         return max(counted, key=BASES.index) if counted else (self.terms[0].basis if self.terms else "scenario")
 
 
-def operator_term(context: Context, operation: Operation, seconds: Array) -> Term:
+def operator_term(context: Context, operation: Operation, seconds: Array, precision: str) -> Term:
     """Return the term of an operator whose calls take ``seconds``."""
     times, inputs = context.times, context.inputs
     own = times.factors.get(operation.operator)
@@ -104,9 +105,7 @@ def operator_term(context: Context, operation: Operation, seconds: Array) -> Ter
         seconds,
         times.basis(operation.operator),
         times.bound_by(operation, inputs),
-        "calls x stretch x (floor + roof)"
-        if not operation.operator.startswith("collective")
-        else "bytes / link + latency",
+        times.formula(operation, precision, inputs),
         (*sources, times.class_title(operation.operator)),
         own.reference if own else "",
         operation.work.as_dict(),

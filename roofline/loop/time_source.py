@@ -136,7 +136,8 @@ class TimeSource:
             name, source = self._spread(operator, kind)
             origin = "measured"
             note = f"position between the 10th and 90th percentile of class {kind.name}" if own is None else own.basis
-            reach = spread if own is None else 1.0
+            # The band of a projection from a CPU is the spread of its class again, so it strays no further.
+            reach = spread if own is None or own.basis == "cpu_to_gpu" else 1.0
             made[name] = Input(name, -reach, 0.0, reach, "1", source, origin, note)
         for factor in maturity_factor(self.system.target):
             made["kernel.maturity"] = Input(
@@ -191,11 +192,24 @@ class TimeSource:
         }
         return max(roofs, key=lambda name: roofs[name])
 
+    def formula(self, operation: Operation, precision: str, inputs: Inputs) -> str:
+        """Return how the time of one pass comes about, with mean numbers at the middle in place."""
+        if operation.operator.startswith("collective."):
+            sent = " + ".join(f"{np.mean(v) / 1e6:.3g} MB over {n}" for n, v in operation.work.link_bytes.items())
+            return f"{operation.count:g} calls x ({sent} + latency)"
+        kind = _class(operation.operator, precision)
+        roof = float(np.max([np.mean(np.atleast_2d(v)[0]) for v in self.roofs(operation.work, inputs).values()]))
+        floor = kind.floor(int(max(1, operation.work.launches)))
+        stretch = float(_stretch(kind, np.array(roof), np.array(0.0)))
+        own = self.factors.get(operation.operator)
+        carried = f" x {own.mid:.3g} carried" if own else ""
+        return (
+            f"{operation.count:g} calls a pass x stretch {stretch:.3g} of class {kind.name}{carried} "
+            f"x (floor {floor:.3g} s + roof {roof:.3g} s), numbers on average"
+        )
+
     def class_title(self, operator: str) -> str:
-        """Return the source of an operator's class of kernels, or of its projection."""
-        own = self.factors.get(operator)
-        if own is not None:
-            return own.reference
+        """Return the source of an operator's class of kernels, or nothing for a collective."""
         return "" if operator.startswith("collective.") else _class(operator, "bf16").title
 
     def basis(self, operator: str) -> str:
