@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 import warnings
+from typing import Any
 
 import typer
 
@@ -28,7 +29,7 @@ def main() -> None:
     """Run the command line; exit 2 on usage and input, 1 on failed cases, 130 on Ctrl-C."""
     debug = bool(os.environ.get("ROOFCAST_DEBUG"))
     if not debug:
-        warnings.simplefilter("ignore")
+        _show_only_own_warnings()
     try:
         app()
     except Exception as error:
@@ -36,6 +37,16 @@ def main() -> None:
             traceback.print_exc()
         print(_message(error), file=sys.stderr)  # noqa: T201
         sys.exit(2 if _is_input_error(error) else 1)
+
+
+def _show_only_own_warnings() -> None:
+    """Print the rooms' warnings as one line each; those of libraries say nothing to a user."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if category.__module__.startswith("roofcast."):
+            print(f"warning: {message}", file=sys.stderr)  # noqa: T201
+
+    warnings.showwarning = show
 
 
 def _is_input_error(error: Exception) -> bool:

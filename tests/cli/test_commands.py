@@ -1,0 +1,146 @@
+"""The command line on an existing run folder: tables, JSON, and one clear line for what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from roofcast.cli.main import app
+from typer.testing import CliRunner
+
+COMMANDS = ["run", "bench", "ceilings", "plot", "project", "loop", "report", "explain", "compile", "ops", "doctor"]
+
+
+@pytest.fixture
+def run_path(save_run, judged_rows) -> str:
+    return str(save_run(judged_rows).path)
+
+
+def roofcast(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    return subprocess.run(
+        [sys.executable, "-m", "roofcast.cli", *arguments],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def parsed(*arguments: str) -> dict:
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    assert f"Example: roofcast {command}" in shown.stdout
+    assert "--json" in shown.stdout
+
+
+def test_help_loads_no_numerics() -> None:
+    code = (
+        "import sys; from roofcast.cli.main import app\n"
+        "try: app(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'numpy', 'pandas', 'numba', 'torch', 'matplotlib', 'pint', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_project_gives_three_systems_with_ordered_bands(run_path: str) -> None:
+    rows = parsed("project", run_path)["projections"]
+    assert {row["target"] for row in rows} == {"b200-hgx", "gb300-nvl72", "vera-rubin-nvl72"}
+    for row in rows:
+        assert row["time_low_s"] <= row["time_mid_s"] <= row["time_high_s"]
+        assert row["basis"] == "cpu_to_gpu"
+        assert row["bound_by"]
+
+
+def test_loop_on_a_run_writes_its_tables_and_every_figure_has_a_band(run_path: str) -> None:
+    parsed("project", run_path)
+    rows = parsed("loop", run_path, "--on", "b200,vera-rubin-nvl72")["rows"]
+    assert {row["phase"] for row in rows} >= {"rollout", "reward", "logprob", "train", "weight_sync", "step"}
+    for row in rows:
+        for name in ("time_{}_s", "usd_{}", "kwh_{}", "gpu_hours_{}"):
+            low, mid, high = (row[name.format(end)] for end in ("low", "mid", "high"))
+            assert low <= mid <= high, (row["phase"], name)
+        assert row["basis"]
+    assert {"loop.parquet", "loop.csv"} <= {path.name for path in Path(run_path).iterdir()}
+
+
+def test_explain_ends_at_a_measured_row_and_a_cited_source(run_path: str) -> None:
+    parsed("project", run_path)
+    kinds = {step["kind"]: step for step in parsed("explain", run_path, "P1")["steps"]}
+    assert "attention.decode" in kinds["measurement"]["figures"][0]["value"]
+    assert any(figure["source"].startswith("http") for figure in kinds["sources"]["figures"])
+
+
+def test_plot_and_report_write_files(run_path: str) -> None:
+    parsed("project", run_path)
+    figures = parsed("plot", run_path)["figures"]
+    assert {Path(path).suffix for path in figures} == {".png", ".svg"}
+    page = Path(parsed("report", run_path)["report"]).read_text()
+    assert "http-equiv" not in page
+    assert "attention.decode" in page
+
+
+def test_ops_lists_operators_with_their_implementations() -> None:
+    listed = {row["operator"]: row for row in json.loads(CliRunner().invoke(app, ["ops", "--json"]).stdout)}
+    assert listed["sampling.logprob"]["implementations"][:3] == ["numba", "triton", "torch"]
+
+
+def test_doctor_finds_what_the_suite_itself_uses() -> None:
+    done = CliRunner().invoke(app, ["doctor", "--json"])
+    levels = {finding["name"]: finding["level"] for finding in json.loads(done.stdout)}
+    assert levels["python"] == levels["numba"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["project", "{run}", "--to", "vera-rubin-nvl7"], ["vera-rubin-nvl7", "vera-rubin-nvl72"]),
+        (["project", "{empty}"], ["measurements.jsonl", "empty"]),
+        (["project", "{missing}"], ["does not exist"]),
+        (["explain", "{run}", "P999"], ["P999"]),
+        (["loop", "--scenario", "{scenario}"], ["rolouts", "rollouts"]),
+        (["loop", "--scenario", "nosuch"], ["nosuch", "qwen3-30b-a3b-grpo-math"]),
+        (["bench", "--suite", "quikc"], ["quikc", "quick"]),
+        (["bench", "--operator", "attention.decod"], ["attention.decode"]),
+        (["bench", "--plugin", "{missing}.py"], ["not a Python file"]),
+        (["bench", "--budget", "-1"], ["budget", "-1"]),
+        (["ceilings", "--out", "{file}/below"], ["choose another --out"]),
+        (["hw", "show", "b20"], ["b200"]),
+        (["compile", "--target", "sm_9x"], ["sm_9x", "sm_90"]),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(arguments, words, run_path: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "bad.yaml").write_text("name: x\nmodel: Qwen3-30B-A3B\nalgorithm: {prompts: 1, rolouts: 4}\n")
+    names = {
+        "run": run_path,
+        "empty": tmp_path / "empty",
+        "missing": tmp_path / "missing",
+        "file": tmp_path / "file",
+        "scenario": tmp_path / "bad.yaml",
+    }
+    done = roofcast(*(argument.format(**names) for argument in arguments))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_a_half_written_last_row_is_dropped_with_a_warning(run_path: str) -> None:
+    rows = Path(run_path) / "measurements.jsonl"
+    with rows.open("a") as file:
+        file.write('{"record": "measurement", "key": "att')
+    done = roofcast("project", run_path, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["projections"]
+    assert "not written to its end" in done.stderr
