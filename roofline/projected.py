@@ -159,7 +159,7 @@ def _term(name: str, amount: float, ceiling: Ceiling, target: Target, forecast: 
         "roof_s": roof_s,
         "efficiency": efficiency,
         "efficiency_from": why,
-        "time_s": roof_s / efficiency,
+        "time_s": roof_s / efficiency if roof_s else 0.0,
     }
 
 

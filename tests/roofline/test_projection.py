@@ -19,6 +19,7 @@ from roofcast.roofline.targets import Target, load_target
 
 Rows = Callable[..., Measurement]
 Limits = Callable[..., CeilingRow]
+ACCESSES = ("read", "write", "copy", "triad")
 TARGETS = ("b200-hgx", "gb300-nvl72", "vera-rubin-nvl72")
 DECODE = Cost(flops={"matrix.bf16": 0.54e9}, read_bytes={"dram": 134e6}, write_bytes={"dram": 0.1e6}, exponentials=1e6)
 
@@ -64,6 +65,13 @@ def test_an_interval_is_ordered_and_above_the_hardware(
         assert found.time_low_s * (1 + 1e-9) >= (reads + writes) / specified["dram.read"].high
 
 
+def test_work_too_small_to_count_is_bound_by_overhead() -> None:
+    cost = Cost(read_bytes={"dram": 0.0}, write_bytes={"dram": 0.0}, exponentials=5e-324)
+    found = specification_only(cost, "b200-hgx", operator_class="gemm.bf16")
+    assert found.bound_by == "overhead"
+    assert found.time_mid_s > 0
+
+
 def test_more_work_never_takes_less_time() -> None:
     for kind in ("gemm.bf16", "moe.experts", "selection"):
         times = [
@@ -80,11 +88,10 @@ def test_specified_ranges_reach_the_band() -> None:
     rubin = load_target("vera-rubin-nvl72")
     dram = rubin.specified["dram.read"]
     assert dram.low < dram.high
-    agreed = Ceiling("dram.read", dram.value, dram.value, dram.value, "bytes/s", "specified", "one source")
     narrow = dataclasses.replace(
         rubin,
         attained={
-            case: ceilings.replaced({"dram.read": _scaled(agreed, ceilings["dram.read"].value, dram, case)})
+            case: ceilings.replaced({f"dram.{a}": _agreed(ceilings[f"dram.{a}"], dram, case) for a in ACCESSES})
             for case, ceilings in rubin.attained.items()
         },
     )
@@ -93,10 +100,11 @@ def test_specified_ranges_reach_the_band() -> None:
     assert wide.time_high_s / wide.time_low_s > slim.time_high_s / slim.time_low_s
 
 
-def _scaled(agreed: Ceiling, attained: float, dram: Ceiling, case: str) -> Ceiling:
-    end = {"low": dram.low, "mid": dram.value, "high": dram.high}[case]
-    value = agreed.value * attained / end
-    return dataclasses.replace(agreed, value=value, low=value, high=value, limit=0.0)
+def _agreed(attained: Ceiling, specified: Ceiling, case: str) -> Ceiling:
+    """The ceiling as if all its sources gave the middle value."""
+    end = {"low": specified.low, "mid": specified.value, "high": specified.high}[case]
+    value = attained.value * specified.value / end
+    return dataclasses.replace(attained, value=value, low=value, high=value, limit=0.0)
 
 
 def test_nothing_measured_on_a_new_chip_widens_the_high_end_only() -> None:
@@ -159,6 +167,8 @@ def test_efficiency_is_carried_between_like_gpus(measurement: Rows) -> None:
     assert found.overhead_s == pytest.approx(floor)
     roof_there = 4e9 / load_target("b200-hgx").attained["mid"]["dram.read"].value
     assert found.time_mid_s == pytest.approx(floor + 1.066 * roof_there / 0.8)
+    assert found.time_low_s < 0.7 * found.time_mid_s
+    assert found.time_high_s > 1.48 * found.time_mid_s
 
 
 def test_overhead_does_not_scale_with_the_hardware(measurement: Rows) -> None:
@@ -179,7 +189,7 @@ def test_a_resource_that_did_not_bind_here_takes_the_class_and_widens(measuremen
     cost = Cost(flops={"matrix.bf16": 2e12}, read_bytes={"dram": 1e9}, write_bytes={"dram": 0.0})
     source = _gpu("h200-sxm")
     slow = dataclasses.replace(source["dram.read"], value=4e11, low=4e11, high=4e11, limit=0.0)
-    starved = source.replaced({f"dram.{a}": dataclasses.replace(slow, name=f"dram.{a}") for a in ("read", "copy")})
+    starved = source.replaced({f"dram.{a}": dataclasses.replace(slow, name=f"dram.{a}") for a in ACCESSES})
     (found,) = project([_on_gpu(measurement, 4e-3, cost, operator="gemm")], starved, ["b200-hgx"])
     assert found.bound_by == "matrix.bf16"
     assert any(f["name"].startswith("kernels of class") for f in found.factors)
