@@ -30,10 +30,13 @@ class _Lengths(BaseModel):
 
     @cached_property
     def grid(self) -> tuple[Array, Array, Array]:
-        """Midpoints of equal steps up to the longest length, the step, and the survival there."""
-        step = self.longest / _POINTS
-        middle = (np.arange(_POINTS) + 0.5) * step
-        return middle, np.full(_POINTS, step), self.survival(middle)
+        """Midpoints of steps up to the longest length, their widths, and the survival there.
+
+        Steps widen with the length, so that short lengths are resolved as well as the tail.
+        """
+        edges = self.longest * np.linspace(0.0, 1.0, _POINTS + 1) ** 2
+        middle = 0.5 * (edges[1:] + edges[:-1])
+        return middle, np.diff(edges), self.survival(middle)
 
     @property
     def mean(self) -> float:

@@ -89,8 +89,8 @@ def decode_curve(
     context = prompt + (1.0 - share) * t + share * old_context
 
     # The last sequences are few: with probability `any_here` a replica still runs one, and then it runs batch of them.
-    any_here = 1.0 - (1.0 - survival) ** running
-    any_step = 1.0 - (1.0 - survival) ** np.maximum(everything * running / n, running)
+    any_here = _any(survival, running)
+    any_step = _any(survival, np.maximum(everything * running / n, running))
     batch = np.where(any_here > 0, running * survival / np.maximum(any_here, 1e-300), 1.0)
     drained = running * np.sum(survival * step, axis=-1, keepdims=True)
     full = np.maximum(n * mean - drained, 0.0) / running
@@ -107,6 +107,12 @@ def decode_curve(
 def decode_time(curve: Curve, iteration: Callable[[Array, Array], Array]) -> Array:
     """Return the seconds of a curve, with ``iteration(batch, context)`` the seconds of one iteration."""
     return np.sum(curve.weight * iteration(curve.batch, curve.context), axis=-1, keepdims=True)
+
+
+def _any(share: Array, count: Array) -> Array:
+    """Probability that any of ``count`` runs still: 1 - (1 - share)^count, exact for tiny shares."""
+    with np.errstate(divide="ignore"):
+        return -np.expm1(count * np.log1p(-np.clip(share, 0.0, 1.0)))
 
 
 def _column(value: Value) -> Array:

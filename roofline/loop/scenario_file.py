@@ -76,7 +76,10 @@ def load_scenario(name: str | Path, overrides: dict[str, Any] | None = None) -> 
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: is not a scenario; it starts with name:, model: and algorithm:")
     lines: dict[Place, int] = {}
-    _mark(node, (), lines)
+    try:
+        _mark(node, (), lines)
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}:{error}") from None
     for field, value in (overrides or {}).items():
         _override(data, field, value)
     return _validate(data, str(path), lines)
@@ -111,7 +114,7 @@ def _mark(node: Any, place: Place, lines: dict[Place, int]) -> None:
         for key, value in node.value:
             line = key.start_mark.line + 1
             if key.value in seen:
-                raise ScenarioError(f"line {line}: {key.value} stands twice, first in line {seen[key.value]}; keep one")
+                raise ScenarioError(f"{line}: {key.value} stands twice, first in line {seen[key.value]}; keep one")
             seen[key.value] = line
             _mark(value, (*place, key.value), lines)
             lines[(*place, key.value)] = line
@@ -129,7 +132,8 @@ def _validate(data: dict[str, Any], file: str, lines: dict[Place, int]) -> Scena
         return Scenario.model_validate(data)
     except ValidationError as error:
         items = error.errors()
-    first = min(items, key=lambda item: _line(item["loc"], lines) or 0)
+    # A misspelt field is both unknown and missing; the unknown one tells more.
+    first = min(items, key=lambda item: (item["type"] == "missing", _line(item["loc"], lines) or 0))
     more = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
     line = _line(first["loc"], lines)
     raise ScenarioError(f"{file}{f':{line}' if line else ''}: {_message(first, Scenario)}{more}")
