@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ._output import console, table
+from ._output import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+    from rich.table import Table
 
     from ..hwprofiles import DeviceProfile, SystemProfile
     from ..hwprofiles.comparison import Row
     from ..hwprofiles.crosscheck import Audit
+    from ..hwprofiles.summary import Summary
     from ..profiler.live_identity import Identity
 
     Profile = DeviceProfile | SystemProfile
@@ -24,6 +26,20 @@ def progress_bar() -> Progress:
 
     columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     return Progress(*columns, console=console(stderr=True), transient=True)
+
+
+def tight_table(columns: Sequence[tuple[str, str]]) -> Table:
+    """Return a table without waste between columns: ``left``, ``right`` or ``wrap`` (left, the one that wraps)."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, style in columns:
+        if style == "wrap":
+            made.add_column(name, overflow="fold")
+        else:
+            made.add_column(name, justify="right" if style == "right" else "left", no_wrap=True, overflow="fold")
+    return made
 
 
 def print_notices(profiles: Iterable[Profile]) -> None:
@@ -57,13 +73,22 @@ def print_profile(profile: Profile) -> None:
     if profile.aliases:
         out.print(escape(f"also: {', '.join(profile.aliases)}"))
     numbers = {key: str(n) for n, key in enumerate(profile.sources, start=1)}
-    rows = []
+    made = tight_table(
+        [
+            ("figure", "left"),
+            ("value", "right"),
+            ("confidence", "left"),
+            ("date", "left"),
+            ("from", "left"),
+            ("note", "wrap"),
+        ]
+    )
     for path, figure in profile.fields.items():
         keys = getattr(figure, "sources", ())
         cited = ",".join(numbers[key] for key in keys if key in numbers)
         confidence, date = getattr(figure, "confidence", ""), getattr(figure, "date", "")
-        rows.append((path, written(figure), confidence, date, cited, escape(figure.note)))
-    out.print(table("", ("figure", "value", "confidence", "date", "source", "note"), rows, right=("value",)))
+        made.add_row(path, written(figure), confidence, date, cited, escape(figure.note))
+    out.print(made)
     for name, why in profile.disagreements.items():
         out.print(escape(f"{name} does not come out: {why}"))
     out.print(f"{LEGEND}. Peaks are dense and per device, links per direction.\n\nSources:")
@@ -71,20 +96,31 @@ def print_profile(profile: Profile) -> None:
         out.print(escape(f"{numbers[key]:>3}  {source.title}, {source.date}{f', {source.url}' if source.url else ''}"))
 
 
+def print_list(rows: Sequence[Summary]) -> None:
+    """Print one line per profile, and the profiles that cannot be read."""
+    names = (("name", "left"), ("kind", "left"), ("status", "left"))
+    figures = (("memory", "right"), ("bandwidth", "right"), ("bf16 dense", "right"), ("power", "right"))
+    made = tight_table([*names, *figures, ("figures", "right"), ("*", "right"), ("?", "right")])
+    for r in rows:
+        cells = (r.name, r.kind, r.status, r.memory, r.bandwidth, r.bf16, r.power)
+        made.add_row(*cells, str(r.figures), str(r.ranges or ""), str(r.low_confidence or ""))
+    out = console()
+    out.print(made)
+    out.print("* sources differ, ? low confidence: marks, and how many of the figures. More: roofcast hw show NAME")
+    for row in rows:
+        if row.problem:
+            out.print(f"{row.name}: {row.problem}", markup=False)
+
+
 def print_comparison(profiles: Sequence[Profile], rows: Sequence[Row], *, notes: bool) -> None:
     """Print profiles side by side, with the ratio to the first behind each of the others."""
-    from rich import box
-    from rich.table import Table
-
     from ..hwprofiles.display import LEGEND
 
     print_notices(profiles)
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    made.add_column("")
-    for profile in profiles:
-        made.add_column(profile.name, justify="right")
-        if profile is not profiles[0]:
-            made.add_column("", justify="right", no_wrap=True)
+    columns = [("", "left"), (profiles[0].name, "right")]
+    for profile in profiles[1:]:
+        columns += [(profile.name, "right"), ("", "right")]
+    made = tight_table(columns)
     for row in rows:
         line = [f"{row.label}, {row.unit}" if row.unit else row.label, row.cells()[0]]
         for text, ratio in zip(row.cells()[1:], row.ratios[1:], strict=True):

@@ -48,23 +48,14 @@ def list_profiles(
     Example: roofcast hw list --kind gpu --vendor nvidia
     """
     from ..hwprofiles.summary import summaries
-    from ._output import console, print_json, table
+    from ._hw_output import print_list
+    from ._output import print_json
 
     rows = summaries(kind=kind, vendor=vendor)
     if json:
         print_json([row.as_dict() for row in rows])
         return
-    columns = ("name", "kind", "status", "memory", "bandwidth", "bf16 dense", "power", "figures", "low", "ranges")
-    cells = [
-        (r.name, r.kind, r.status, r.memory, r.bandwidth, r.bf16, r.power, r.figures, r.low_confidence, r.ranges)
-        for r in rows
-    ]
-    out = console()
-    out.print(table("", columns, cells, right=columns[3:]))
-    out.print("* sources differ, ? low confidence (counted as ranges and low). Details: roofcast hw show NAME")
-    for row in rows:
-        if row.problem:
-            out.print(f"{row.name}: {row.problem}", markup=False)
+    print_list(rows)
 
 
 @app.command()

@@ -199,6 +199,8 @@ def identify_cpu(observed: ObservedCpu, candidates: Iterable[DeviceProfile] | No
     seen = f"name {observed.name!r}, {observed.cores} cores, {observed.usable_cores:g} usable"
     clean = " ".join(observed.name.split())
     named = [p for p in known if p.match and any(re.fullmatch(pattern, clean) for pattern in p.match["names"])]
+    if len(named) > 1:
+        named = [p for p in named if p.match and observed.cores in p.match.get("cores", ())] or named
     if len(named) != 1:
         word = "no profile has this name" if not named else f"several profiles fit ({', '.join(p.name for p in named)})"
         return Identification("unknown", seen, words=(f"{word}; {_PROBE}",))

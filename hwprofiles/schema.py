@@ -131,6 +131,7 @@ class MemoryLevel(Section):
     bus: Width = Field(None, description="bits of the interface: channels x bits of a channel")
     data_rate: DataRate = Field(None, description="per pin")
     latency: Latency = None
+    effective: Size = Field(None, description="data that stays resident in measurements, where that is less")
 
 
 class Memory(Section):
@@ -146,6 +147,7 @@ class PerSm(Section):
     registers: Size = None
     shared_memory: Size = None
     shared_memory_oversized: Size = Field(None, description="opt-in mode that leaves little L1")
+    shared_memory_per_clock: Size = Field(None, description="bytes per clock")
     tensor_memory: Size = None
     warps: Count = None
     threads: Count = None
@@ -194,6 +196,9 @@ class Match(Section):
 
     names: list[str] = Field(min_length=1, description="regular expressions for the whole name the driver reports")
     sms: list[Annotated[int, Field(gt=0)]] | None = None
+    cores: list[Annotated[int, Field(gt=0)]] | None = Field(
+        None, description="physical cores of a CPU, where its name alone does not tell"
+    )
     memory_mib: tuple[int, int] | None = Field(None, description="least and most visible memory, MiB")
     bus_bits: list[Annotated[int, Field(gt=0)]] | None = None
 

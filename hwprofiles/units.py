@@ -83,7 +83,7 @@ class Unit:
 COMMON: dict[str, Unit] = {
     **{f"{p}B/s": Unit("bytes/s", f) for p, f in (("G", 1e9), ("T", 1e12), ("P", 1e15))},
     **{f"{p}b/s": Unit("bytes/s", f / 8, bits=True) for p, f in (("M", 1e6), ("G", 1e9), ("T", 1e12))},
-    **{f"{p}B": Unit("bytes", f) for p, f in (("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))},
+    **{f"{p}B": Unit("bytes", f) for p, f in (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))},
     **{f"{p}iB": Unit("bytes", f) for p, f in (("K", 2.0**10), ("M", 2.0**20), ("G", 2.0**30), ("T", 2.0**40))},
     "bit": Unit("bytes", 0.125, bits=True),
     **{f"{p}FLOP/s": Unit("FLOP/s", f) for p, f in (("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..hwprofiles import user_directory
+from ..hwprofiles import DeviceProfile, load, names, user_directory
 from ..hwprofiles.identity import Identification, ObservedCpu, identify_cpu, identify_gpu
 from ..hwprofiles.probe import profile_from_measurements, slug, write_profile
 from .live_gpu import observe_gpus
@@ -83,10 +83,17 @@ def probe_device(
         raise FileExistsError(
             17, "exists already; give --replace to overwrite it or --name for another", str(directory / f"{name}.yaml")
         )
-    names = ceiling_names(device, full=full, machine=machine)
-    rows = list(measure_ceilings(device, names=names, progress=progress, machine=machine))
+    wanted = ceiling_names(device, full=full, machine=machine)
+    rows = list(measure_ceilings(device, names=wanted, progress=progress, machine=machine))
     text = profile_from_measurements(rows, name=name, date=utc_now()[:10], **facts)
     return write_profile(text, directory, name, replace=replace)
+
+
+def architecture_of(compile_target: str) -> str:
+    """Return the architecture that the shipped GPUs of a compile target have, or ``unknown``."""
+    gpus = (load(name) for name in names("gpu"))
+    found = (gpu for gpu in gpus if isinstance(gpu, DeviceProfile) and gpu.compile_target == compile_target)
+    return next((gpu.architecture for gpu in found), "unknown")
 
 
 def _facts(device: str, machine: Machine) -> Iterator[tuple[str, Any]]:
@@ -95,7 +102,7 @@ def _facts(device: str, machine: Machine) -> Iterator[tuple[str, Any]]:
             "title": f"{machine.cpu_model} ({machine.allowed_cores} cores)",
             "kind": "cpu",
             "vendor": _VENDORS.get(machine.cpu_vendor, machine.cpu_vendor.lower() or "unknown"),
-            "architecture": machine.microarchitecture or "unknown",
+            "architecture": machine.microarchitecture.lower().replace(" ", "") or "unknown",
             "cores": machine.allowed_cores,
             "memory_bytes": machine.usable_memory_bytes,
             "llc_bytes": machine.last_level_bytes(),
@@ -106,11 +113,13 @@ def _facts(device: str, machine: Machine) -> Iterator[tuple[str, Any]]:
 
     shown = torch.cuda.get_device_properties(device)
     cuda = torch.version.cuda is not None
+    target = f"sm_{shown.major}{shown.minor}" if cuda else getattr(shown, "gcnArchName", "").split(":")[0]
     yield from {
         "title": shown.name,
         "kind": "gpu",
         "vendor": "nvidia" if cuda else "amd",
-        "compile_target": f"sm_{shown.major}{shown.minor}" if cuda else getattr(shown, "gcnArchName", "").split(":")[0],
+        "architecture": architecture_of(target),
+        "compile_target": target,
         "sms": shown.multi_processor_count,
         "memory_bytes": shown.total_memory,
         "device_name": shown.name,

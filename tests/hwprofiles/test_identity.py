@@ -61,9 +61,8 @@ def test_a_partial_match_is_unknown(change: dict[str, object], says: str) -> Non
 
 
 def test_mig_slice_scales_rates_and_memory() -> None:
-    observed = dataclasses.replace(
-        H100, name="NVIDIA H100 80GB HBM3 MIG 3g.40gb", sms=60, memory_mib=40448, mig_slices=(3, 4)
-    )
+    name = "NVIDIA H100 80GB HBM3 MIG 3g.40gb"
+    observed = dataclasses.replace(H100, name=name, sms=60, memory_mib=40448, mig_slices=(3, 4))
     found = identify_gpu(observed)
     assert found.profile is not None
     whole, part = found.profile.ceilings(), found.ceilings()
@@ -119,6 +118,12 @@ def test_hybrid_cores_count_the_fast_ones() -> None:
     found = identify_cpu(observed)
     assert found.scale["rate"] == 8 / 64
     assert any("hybrid" in word for word in found.words)
+
+
+@pytest.mark.parametrize(("cores", "name"), [(72, "grace"), (144, "grace"), (96, "graviton4"), (4, None)])
+def test_cores_tell_cpus_of_one_name_apart(cores: int, name: str | None) -> None:
+    found = identify_cpu(ObservedCpu("Neoverse-V2", cores=cores, usable_cores=cores))
+    assert (found.profile.name if found.profile else None) == name
 
 
 def test_unknown_cpu() -> None:

@@ -1,3 +1,5 @@
+# The names of the fake are NVML's.
+# ruff: noqa: N802
 """NVML's answers become what profiles are matched by; missing answers are no errors. No real GPU is asked."""
 
 from types import SimpleNamespace
