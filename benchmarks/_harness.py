@@ -2,7 +2,8 @@
 
 Times come from `roofcast.profiler.measure`: every side is checked against the float64 reference before and after it is
 timed, sides take turns (A B A B), and the last-level cache is flushed before each sample. The roof is the largest of
-those of the ceilings measured in the same run.
+those of the ceilings measured in the same run; the one that binds is measured again right after the case, and the
+faster reading counts, since on a shared machine the first may have been disturbed.
 """
 
 from __future__ import annotations
@@ -79,6 +80,14 @@ def _ceilings(names: Sequence[str]) -> Ceilings:
     return from_rows(rows, capacities=machine_capacities(asdict(machine)))
 
 
+def _measured_again(ceilings: Ceilings, cost: dict[str, Any]) -> Ceilings:
+    name = bound_by(roofs(cost, ceilings))
+    if name is None:
+        return ceilings
+    again = _ceilings([name]).get(name)
+    return ceilings.replaced({name: again}) if again and again.value > ceilings[name].value else ceilings
+
+
 def compare(comparison: Comparison, ceilings: Ceilings, budget_s: float) -> Iterator[Line]:
     """Measure one comparison and yield a line per peer."""
     workload = comparison.workload
@@ -87,6 +96,7 @@ def compare(comparison: Comparison, ceilings: Ceilings, budget_s: float) -> Iter
     settings = Settings(budget_s=budget_s, warm_up_s=0.5, energy_s=0.0)
     rows = {row.implementation: row for row in measure(cases, settings)}
     ours = rows[comparison.ours]
+    ceilings = _measured_again(ceilings, ours.cost)
     for peer, target in comparison.targets.items():
         yield _line(comparison, ours, rows[peer], target, ceilings)
 

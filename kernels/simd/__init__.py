@@ -15,7 +15,7 @@ whatever ``fastmath`` says.
 """
 
 from .arithmetic import absolute, fma, maximum, minimum, round_even, select, sqrt
-from .exponential import exp, exp2, exp2_in_range
+from .exponential import exp, exp2, exp2_in_range, exp2_product
 from .host import LANES, has_bf16_dot, host_features
 from .lanes import (
     all_lanes,
@@ -64,6 +64,7 @@ __all__ = [
     "exp",
     "exp2",
     "exp2_in_range",
+    "exp2_product",
     "first_lanes",
     "fma",
     "full",

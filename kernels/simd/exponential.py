@@ -37,14 +37,18 @@ _E_LEAST, _E_MOST = np.float32(-88.0), np.float32(88.7)
 
 
 @njit(forceinline=True)
-def _power(shifted: Any, f: Any) -> Any:
-    """Return ``2**n * 2**f`` with ``n`` in the low bits of ``shifted``."""
+def _fraction_power(f: Any) -> Any:
     p = fma(f, _C5, _C4)
     p = fma(p, f, _C3)
     p = fma(p, f, _C2)
     p = fma(p, f, _C1)
-    p = fma(p, f, np.float32(1.0))
-    return p * bitcast((bitcast(shifted, np.int32) + _BIAS) << _MANTISSA_BITS, np.float32)
+    return fma(p, f, np.float32(1.0))
+
+
+@njit(forceinline=True)
+def _power(shifted: Any, f: Any) -> Any:
+    """Return ``2**n * 2**f`` with ``n`` in the low bits of ``shifted``."""
+    return _fraction_power(f) * bitcast((bitcast(shifted, np.int32) + _BIAS) << _MANTISSA_BITS, np.float32)
 
 
 @njit(forceinline=True)
@@ -55,6 +59,18 @@ def exp2_in_range(x: Any) -> Any:
     """
     shifted = x + _ROUNDER
     return _power(shifted, x - (shifted - _ROUNDER))
+
+
+@njit(forceinline=True)
+def exp2_product(x: Any, scale: Any) -> Any:
+    """``exp2_product(x, scale)``: 2**(x * scale) where ``-125 <= x * scale <= 127`` or x is NaN.
+
+    The cheapest form, and the product is not rounded. Other values give nonsense: bound x first, for instance with
+    ``maximum(-125 / scale, x)``, which keeps NaN and makes what lies below 2.4e-38 instead of 0.
+    """
+    shifted = fma(x, scale, _ROUNDER)
+    f = fma(x, scale, _ROUNDER - shifted)
+    return bitcast(bitcast(_fraction_power(f), np.int32) + (bitcast(shifted, np.int32) << _MANTISSA_BITS), np.float32)
 
 
 @njit(forceinline=True)

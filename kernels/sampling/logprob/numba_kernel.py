@@ -26,7 +26,9 @@ _BLOCK = 4096
 _AHEAD = 4096
 _LINE = 16  # fp32 per cache line; for bf16 each line is asked for twice
 _LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
-_LEAST = np.float32(-127.0)
+_ZERO = np.float32(0.0)
+# Terms below this power of two count as it: 152,000 of them are still nothing beside the largest, which is 1.
+_LEAST_POWER = np.float32(-125.0)
 # How far, in powers of two, a logit may lie above the base: the rounding of the exponent grows with it.
 _HEADROOM = np.float32(8.0)
 _MINUS_INF = np.float32(-np.inf)
@@ -50,16 +52,17 @@ def _block_maximum(row: Any, start: int, stop: int) -> Any:
 
 
 @njit(forceinline=True)
-def _accumulate(x: Any, base: Any, scale: Any, s: Any, w: Any) -> Any:
-    """Add 2**y to s and y 2**y to w, with y = (x - base) * scale; below 2**-126 is 0, NaN stays."""
-    y = simd.maximum(_LEAST, (x - base) * scale)
-    e = simd.exp2_in_range(y)
-    return s + e, simd.fma(e, y, w)
+def _accumulate(x: Any, base: Any, scale: Any, least: Any, s: Any, w: Any, entropy: Any) -> Any:
+    """Add 2**((x - base) scale) to s and, for the entropy, that times x - base to w; NaN stays."""
+    d = simd.maximum(least, x - base)
+    e = simd.exp2_product(d, scale)
+    return s + e, simd.fma(e, d, w) if entropy is not None else w
 
 
 @njit(forceinline=True)
-def _block_sums(row: Any, start: int, stop: int, base: Any, scale: Any) -> Any:
+def _block_sums(row: Any, start: int, stop: int, base: Any, scale: Any, entropy: Any) -> Any:
     """Return both sums of a block relative to a base, and the block's maximum."""
+    least = _LEAST_POWER / scale
     s0 = simd.full(0.0, np.float32)
     s1, s2, s3, w0, w1, w2, w3 = s0, s0, s0, s0, s0, s0, s0
     m0 = simd.full(_MINUS_INF, np.float32)
@@ -72,23 +75,23 @@ def _block_sums(row: Any, start: int, stop: int, base: Any, scale: Any) -> Any:
         x2, x3 = simd.load_f32(row, i + 2 * _LANES), simd.load_f32(row, i + 3 * _LANES)
         m0, m1 = simd.maximum(x0, m0), simd.maximum(x1, m1)
         m2, m3 = simd.maximum(x2, m2), simd.maximum(x3, m3)
-        s0, w0 = _accumulate(x0, base, scale, s0, w0)
-        s1, w1 = _accumulate(x1, base, scale, s1, w1)
-        s2, w2 = _accumulate(x2, base, scale, s2, w2)
-        s3, w3 = _accumulate(x3, base, scale, s3, w3)
+        s0, w0 = _accumulate(x0, base, scale, least, s0, w0, entropy)
+        s1, w1 = _accumulate(x1, base, scale, least, s1, w1, entropy)
+        s2, w2 = _accumulate(x2, base, scale, least, s2, w2, entropy)
+        s3, w3 = _accumulate(x3, base, scale, least, s3, w3, entropy)
     for i in range(full, stop, _LANES):
         x0 = simd.load_f32_masked(row, i, simd.first_lanes(stop - i), _MINUS_INF)
         m0 = simd.maximum(x0, m0)
-        s0, w0 = _accumulate(x0, base, scale, s0, w0)
+        s0, w0 = _accumulate(x0, base, scale, least, s0, w0, entropy)
     top = simd.max_lanes(simd.maximum(simd.maximum(m0, m1), simd.maximum(m2, m3)))
     s, w = simd.sum_lanes((s0 + s1) + (s2 + s3)), simd.sum_lanes((w0 + w1) + (w2 + w3))
     return np.float64(s), np.float64(w), top
 
 
 @njit(forceinline=True)
-def _rescale(s: float, w: float, shift: float) -> Any:
-    """Move the reference of sums up by ``-shift`` powers of two."""
-    factor = 2.0**shift
+def _rescale(s: float, w: float, shift: float, scale: Any) -> Any:
+    """Return sums relative to a base that lies ``-shift`` higher."""
+    factor = 2.0 ** (shift * scale)
     return s * factor, (w + shift * s) * factor if s != 0.0 else 0.0
 
 
@@ -113,19 +116,21 @@ def _list_block(row: Any, start: int, stop: int, values: Any, tokens: Any) -> No
 
 
 @njit
-def _chunk(row: Any, start: int, stop: int, scale: Any, values: Any, tokens: Any) -> Any:
+def _chunk(row: Any, start: int, stop: int, scale: Any, values: Any, tokens: Any, entropy: Any) -> Any:
     """Return the base of a chunk and its two sums relative to it, and list its largest logits."""
     base, s, w = _block_maximum(row, start, min(start + _BLOCK, stop)), 0.0, 0.0
     values[:] = _MINUS_INF
     tokens[:] = -1
     for at in range(start, stop, _BLOCK):
         end = min(at + _BLOCK, stop)
-        # -inf - -inf would be NaN where 0 is meant.
-        block_s, block_w, top = _block_sums(row, at, end, base if base > _MINUS_INF else np.float32(0.0), scale)
+        block_s, block_w, top = _block_sums(row, at, end, base if base > _MINUS_INF else _ZERO, scale, entropy)
         if (top - base) * scale > _HEADROOM:
-            s, w = _rescale(s, w, (np.float64(base) - np.float64(top)) * scale)
+            s, w = _rescale(s, w, np.float64(base) - np.float64(top), scale)
             base = top
-            block_s, block_w, top = _block_sums(row, at, end, base, scale)
+            block_s, block_w, top = _block_sums(row, at, end, base, scale, entropy)
+        elif base == _MINUS_INF:
+            # Nothing but -inf, or NaN, which stays.
+            block_s, block_w = 0.0 * block_s, 0.0
         if values.size > 0 and top > values[-1]:
             _list_block(row, at, end, values, tokens)
         s += block_s
@@ -143,7 +148,7 @@ def _finish_row(row: Any, token: int, scale: float, parts: Any, tops: Any) -> An
     for k in range(tops.size):
         if tops[k] == _MINUS_INF and parts[k, 0] == 0.0:
             continue
-        part_s, part_w = _rescale(parts[k, 0], parts[k, 1], np.float64(tops[k] - top) * scale)
+        part_s, part_w = _rescale(parts[k, 0], parts[k, 1], np.float64(tops[k]) - np.float64(top), scale)
         s += part_s
         w += part_w
     if not (s > 0.0 and top < np.inf):
@@ -151,7 +156,7 @@ def _finish_row(row: Any, token: int, scale: float, parts: Any, tops: Any) -> An
     log_sum = math.log2(s)
     x = simd.lane(simd.load_f32_masked(row, token, simd.first_lanes(1), 0.0), 0)
     logprob = _LN_2 * ((np.float64(x) - np.float64(top)) * scale - log_sum)
-    return logprob, max(_LN_2 * (log_sum - w / s), 0.0), log_sum, top
+    return logprob, max(_LN_2 * (log_sum - w * scale / s), 0.0), log_sum, top
 
 
 @cache
@@ -165,11 +170,11 @@ def _kernel() -> Any:
             r, k = task // pieces, task % pieces
             start, stop = k * chunk, min((k + 1) * chunk, vocab)
             tops[r, k], parts[r, k, 0], parts[r, k, 1] = _chunk(
-                logits[r], start, stop, scale32, values[task], tokens[task]
+                logits[r], start, stop, scale32, values[task], tokens[task], entropy
             )
         for r in range(rows):
             out[r], row_entropy, log_sum, top = _finish_row(logits[r], token[r], scale, parts[r], tops[r])
-            if entropy.size > 0:
+            if entropy is not None:
                 entropy[r] = row_entropy
             best_values, best_tokens = values[r * pieces], tokens[r * pieces]
             for k in range(1, pieces if best_values.size > 0 else 1):
@@ -202,10 +207,10 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
     chunk = -(-w.vocab // pieces // _STEP) * _STEP if pieces > 1 else w.vocab
     pieces = -(-w.vocab // chunk)
     result: Arrays = {"logprob": np.empty(w.rows, np.float32)}
-    entropy = np.empty(w.rows if w.entropy else 0, np.float32)
+    entropy = np.empty(w.rows, np.float32) if w.entropy else None
     top_logprob = np.empty((w.rows, w.top_n), np.float32)
     top_token = np.empty((w.rows, w.top_n), np.int64)
-    if w.entropy:
+    if entropy is not None:
         result["entropy"] = entropy
     if w.top_n:
         result |= {"top_logprob": top_logprob, "top_token": top_token}

@@ -267,6 +267,20 @@ def test_exponentials_against_float64(name: str, low: float, high: float) -> Non
     assert np.max(np.abs(got / want - 1)) < 2.5e-7
 
 
+def test_exp2_of_a_product_against_float64() -> None:
+    scale = F32(0.7213475)
+
+    @njit(forceinline=True)
+    def function(x: Any) -> Any:
+        return simd.exp2_product(x, scale)
+
+    x = np.random.default_rng(11).uniform(-125 / 0.7214, 127 / 0.7214, 64 * 1024).astype(F32)
+    x[:1] = np.nan
+    got, want = _map(function, x).astype(np.float64), np.exp2(x.astype(np.float64) * np.float64(scale))
+    assert np.isnan(got[0])
+    assert np.max(np.abs(got[1:] / want[1:] - 1)) < 2.5e-7
+
+
 def test_exponentials_at_the_edges() -> None:
     x = np.zeros(16 * ((16 + LANES - 1) // LANES), F32)
     x[:9] = [np.nan, -np.inf, np.inf, -1e30, 1e30, 0.0, -0.0, -200.0, 1.0]
