@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .cases import Case, group_cases, make_cases
+    from .comparison import CaseComparison, CompareError, Comparison, compare
+    from .export import export_run
     from .failures import CaseFailureError
     from .measuring import measure
     from .run import Progress, run_cases
@@ -23,6 +25,11 @@ _HOME = {
     "Case": "cases",
     "group_cases": "cases",
     "make_cases": "cases",
+    "CaseComparison": "comparison",
+    "CompareError": "comparison",
+    "Comparison": "comparison",
+    "compare": "comparison",
+    "export_run": "export",
     "CaseFailureError": "failures",
     "measure": "measuring",
     "Progress": "run",
@@ -45,9 +52,10 @@ _HOME = {
 }
 
 __all__ = [  # noqa: RUF022 (grouped as above)
-    "Case", "group_cases", "make_cases", "CaseFailureError", "measure", "Progress", "run_cases", "RunFolder",
-    "RunFolderError", "CeilingRow", "MachineState", "Manifest", "Measurement", "Settings", "SettingsError",
-    "HalfWrittenRowWarning", "Run", "StoreError", "load_run", "UnknownSuiteError", "suite", "suite_names",
+    "Case", "group_cases", "make_cases", "CaseComparison", "CompareError", "Comparison", "compare", "export_run",
+    "CaseFailureError", "measure", "Progress", "run_cases", "RunFolder", "RunFolderError", "CeilingRow",
+    "MachineState", "Manifest", "Measurement", "Settings", "SettingsError", "HalfWrittenRowWarning", "Run",
+    "StoreError", "load_run", "UnknownSuiteError", "suite", "suite_names",
 ]  # fmt: skip
 
 

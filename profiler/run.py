@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .cases import Case, group_cases
-from .measuring import Judge, measure
+from .measuring import Judge, SessionMaker, measure
 from .run_folder import RunFolder
 from .schema import Measurement
 from .session import sessions_in_process
@@ -82,10 +82,7 @@ def run_cases(
     rows = {row.key: row for row in folder.rows() if isinstance(row, Measurement) and row.key in wanted}
     open_cases = [case for case in cases if case.key not in rows or (retry_failed and rows[case.key].status != "ok")]
     tracker = _Tracker(len(cases), len(cases) - len(open_cases), settings, on_progress or _ignore)
-    if isolate:
-        from .isolation import sessions_in_workers as open_sessions
-    else:
-        open_sessions = sessions_in_process
+    open_sessions = _session_maker(isolate)
     tracker.report(None, "done before")
     for group in group_cases(open_cases):
         by_key = {case.key: case for case in group}
@@ -94,6 +91,30 @@ def run_cases(
             rows[row.key] = row
             tracker.written(by_key[row.key], row)
     return [rows[case.key] for case in cases]
+
+
+def run_against_itself(
+    cases: Sequence[Case],
+    folders: tuple[RunFolder, RunFolder],
+    *,
+    settings: Settings | None = None,
+    judge: Judge | None = None,
+    isolate: bool = False,
+) -> None:
+    """Measure every case twice in turns and write one row to each folder: an A/A run, which shows the noise floor."""
+    open_sessions = _session_maker(isolate)
+    for case in cases:
+        rows = measure([case, case], settings, judge=judge, open_sessions=open_sessions)
+        for folder, row in zip(folders, rows, strict=True):
+            folder.append(row)
+
+
+def _session_maker(isolate: bool) -> SessionMaker:
+    if isolate:
+        from .isolation import sessions_in_workers
+
+        return sessions_in_workers
+    return sessions_in_process
 
 
 class _Tracker:

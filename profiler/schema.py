@@ -23,6 +23,32 @@ STATUS_MEANING: dict[Status, str] = {
 }
 
 
+METHOD_MEANING: dict[str, str] = {
+    "timer": "clock of the samples: the host's perf_counter_ns, or device events",
+    "timer_resolution_s": "smallest step of the timer",
+    "timer_overhead_s": "what timing an empty call shows",
+    "host_timer_overhead_s": "GPU only: the same of the host's clock",
+    "launch_overhead_s": "GPU only: host time to submit one small kernel",
+    "overhead_subtracted": "whether the overhead mattered and was subtracted from every sample",
+    "prepare_s": "time of converting inputs and allocating; the first case of a backend includes its import",
+    "first_call_s": "time of the first call, which compiles",
+    "warm_up_calls": "calls until the running median was stable",
+    "warm_up_s": "time of the warm-up",
+    "warm_up_stable": "whether the median became stable before the limit",
+    "threads": "threads that every CPU backend was given",
+    "pinned_threads": "worker threads pinned to one core each",
+    "cold_by": "cold only: flush (the cache is swept before each sample) or rotation (copies of the inputs take turns)",
+    "flush": "flush only: time of reading a buffer warm and after a flush, and whether the flush was effective",
+    "rotating_copies": "rotation only: how many copies of the inputs",
+    "rotation_exceeds_cache": "rotation only: whether the copies together exceed the cache four times",
+    "round_sizes": "samples per turn; implementations of one workload take turns",
+    "throttled_rounds": "turns whose samples were taken under throttling after all retries",
+    "retried_rounds": "turns taken again because the device was throttled",
+    "sampling_s": "time of sampling, flushes and retries included",
+    "criteria": "the stop criteria in the order in which they were asked",
+}
+
+
 class Row(BaseModel):
     """Base of all stored records: unknown fields are kept out, floats are finite."""
 
@@ -49,8 +75,8 @@ class MachineState(Row):
 class Measurement(Row):
     """What one case left: a result or a failure."""
 
-    record: Literal["measurement"] = "measurement"
-    schema_version: int = SCHEMA_VERSION
+    record: Literal["measurement"] = Field(default="measurement", description="kind of record")
+    schema_version: int = Field(default=SCHEMA_VERSION, description="version of the record")
     key: str = Field(description="case key: operator, workload, implementation, device and cache state")
     operator: str = Field(description="operator name, such as attention.decode")
     workload: dict[str, Any] = Field(description="the workload's fields")
@@ -83,11 +109,11 @@ class Measurement(Row):
         default=None, description="largest error in units of its tolerance; 1 is the limit"
     )
     seed: int = Field(description="seed of the inputs")
-    state: MachineState = Field(default_factory=MachineState)
+    state: MachineState = Field(default_factory=MachineState, description="the machine while sampling")
     host: str = Field(description="host name")
     software: dict[str, str] = Field(default_factory=dict, description="versions of Python and packages")
     commit: str = Field(default="", description="commit of the code that measured, '+dirty' if it had changes")
-    method: dict[str, Any] = Field(default_factory=dict, description="timer, warm-up, criterion, threads")
+    method: dict[str, Any] = Field(default_factory=dict, description="how it was measured; its keys are below")
     started_at: str = Field(description="UTC time, ISO 8601")
 
 
@@ -99,14 +125,14 @@ class CeilingRow(Row):
     ``matrix.bf16``, ``exp.fp32``, ``compare.fp32``); hardware profiles use the same names.
     """
 
-    record: Literal["ceiling"] = "ceiling"
-    schema_version: int = SCHEMA_VERSION
+    record: Literal["ceiling"] = Field(default="ceiling", description="kind of record")
+    schema_version: int = Field(default=SCHEMA_VERSION, description="version of the record")
     key: str = Field(description="ceiling name and device")
     name: str = Field(description="dram.read, llc.read, vector.fp32, matrix.bf16, exp.fp32, ...")
-    device: str
-    device_name: str
-    status: Status
-    message: str = ""
+    device: str = Field(description="cpu, cuda:0, ...")
+    device_name: str = Field(description="the device's name as it reports it")
+    status: Status = Field(description="ok, or the kind of failure")
+    message: str = Field(default="", description="a sentence on the status; empty if ok")
     value: FiniteFloat | None = Field(default=None, description="in `unit`, median of the best stretch of the samples")
     unit: Literal["bytes/s", "FLOP/s", "op/s", "s"] = Field(description="unit of value")
     low: FiniteFloat | None = Field(
@@ -120,23 +146,23 @@ class CeilingRow(Row):
     threads: int = Field(default=1, description="threads used")
     working_set_bytes: int | None = Field(default=None, description="bytes the kernel went over")
     method: str = Field(default="", description="the kernel and how its work is counted")
-    state: MachineState = Field(default_factory=MachineState)
-    started_at: str
+    state: MachineState = Field(default_factory=MachineState, description="the machine while sampling")
+    started_at: str = Field(description="UTC time, ISO 8601")
 
 
 class Manifest(Row):
-    """``run.json``: where, when, with what and how a run was made."""
+    """Where, when, with what and how a run was made."""
 
-    schema_version: int = SCHEMA_VERSION
-    run_id: str
-    created_at: str
-    host: str
+    schema_version: int = Field(default=SCHEMA_VERSION, description="version of the record")
+    run_id: str = Field(description="name of the run folder")
+    created_at: str = Field(description="UTC time, ISO 8601")
+    host: str = Field(description="host name")
     machine: dict[str, Any] = Field(description="profiler.machine.Machine as plain values")
-    software: dict[str, str]
-    commit: str
-    command: list[str]
-    settings: dict[str, Any] = Field(default_factory=dict)
-    complete: bool = False
+    software: dict[str, str] = Field(description="versions of Python and packages")
+    commit: str = Field(description="commit of the code, '+dirty' if it had changes")
+    command: list[str] = Field(description="the command line")
+    settings: dict[str, Any] = Field(default_factory=dict, description="choices that hold for every case")
+    complete: bool = Field(default=False, description="whether the run came to its end")
 
 
 Record = Annotated[Measurement | CeilingRow, Field(discriminator="record")]

@@ -6,8 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from roofcast.profiler import HalfWrittenRowWarning, RunFolder, RunFolderError, StoreError, load_run, run_cases
+from roofcast import profiler
+from roofcast.profiler import (
+    HalfWrittenRowWarning,
+    RunFolder,
+    RunFolderError,
+    StoreError,
+    export_run,
+    load_run,
+    run_cases,
+)
+from roofcast.profiler.export import FORMATS, ExportError
 
 
 def _run(toy, fast, path, *names, **options):
@@ -15,6 +26,35 @@ def _run(toy, fast, path, *names, **options):
         rows = run_cases(toy(*names), folder, settings=fast, **options)
         folder.finish()
     return {row.implementation: row.status for row in rows}
+
+
+def test_every_public_name_is_found():
+    assert set(profiler.__all__) == set(profiler._HOME)
+    for name in profiler.__all__:
+        assert callable(getattr(profiler, name))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_export(toy, fast, tmp_path, kind):
+    _run(toy, fast, tmp_path / "run", "double", "wrong")
+    run = load_run(tmp_path / "run")
+    paths = export_run(run, kind, tmp_path / "tables")
+    assert [path.name for path in paths] == [f"{name}.{kind}" for name in ("measurements", "samples", "ceilings")]
+    read = {"parquet": pd.read_parquet, "csv": pd.read_csv, "json": pd.read_json}[kind]
+    assert list(read(paths[0])["median_s"].dropna()) == pytest.approx([run.measurement_rows[1].median_s])
+    assert list(read(paths[1])["time_s"]) == pytest.approx(run.measurement_rows[1].samples_s, rel=1e-9)
+    cost = read(paths[0])["cost"][0]
+    assert (cost if kind == "json" else json.loads(cost))["read_bytes"] == {"dram": 80_000.0}
+
+
+def test_export_refuses_what_it_cannot_write(toy, fast, tmp_path):
+    _run(toy, fast, tmp_path / "run", "wrong")
+    run = load_run(tmp_path / "run")
+    with pytest.raises(ExportError, match="parquet, csv, json"):
+        export_run(run, "xml")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExportError, match="choose another folder"):
+        export_run(run, "csv", tmp_path / "file" / "tables")
 
 
 def test_round_trip(toy, fast, tmp_path):
