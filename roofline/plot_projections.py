@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# A figure of more panels would not fit a page.
+_MOST_PANELS = 16
+
+
 def projections_figure(projections: Sequence[Projection]) -> Figure:
     """Draw one panel per projected row: on a log scale its time here, and low, middle and high on every target."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels = _panels(projections)
+    every = _panels(projections)
+    panels = every[:_MOST_PANELS]
     heights = [len(panel) + 2.2 for panel in panels]
     with mpl.rc_context(RC):
         figure = Figure(figsize=(9.6, 0.34 * sum(heights) + 0.9), layout="constrained")
@@ -33,6 +38,8 @@ def projections_figure(projections: Sequence[Projection]) -> Figure:
         times = [t for p in projections for t in (p.time_low_s, p.time_high_s, p.source_time_s or p.time_mid_s)]
         last.set_xlim(min(times) / 1.6, max(times) * 1.6)
         title = "Projected times: 80 % band and middle"
+        if len(every) > len(panels):
+            title += f" (the first {len(panels)} of {len(every)} cases; all are in projections.csv)"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     return figure
 

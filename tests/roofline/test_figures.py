@@ -15,6 +15,7 @@ from roofcast.profiler.store import Run, StoreError
 from roofcast.roofline.figure_style import REFUSED, colour_of, duration, save, si, spread
 from roofcast.roofline.interactive import interactive_roofline
 from roofcast.roofline.plot import roofline_figure, write_figures
+from roofcast.roofline.plot_projections import projections_figure
 from roofcast.roofline.projection_table import write_projections
 from roofcast.roofline.roofline_points import roofline_points, shape_labels
 from roofcast.roofline.run_ceilings import ceilings_of_run
@@ -113,3 +114,13 @@ def test_a_long_legend_names_each_implementation_once(
     figure = roofline_figure(run.measurement_rows, ceilings_of_run(run)["cpu"])
     texts = [t.get_text() for t in figure.legends[0].get_texts()]
     assert texts.count("attention.decode numba") == 1
+
+
+def test_a_figure_of_many_cases_says_what_it_leaves_out(
+    save_run: Save, judged_rows: list[Any], measurement: Callable[..., Measurement]
+) -> None:
+    rows = [measurement(key=f"k{n}", workload={"batch": n}) for n in range(1, 21)]
+    run = save_run([row for row in judged_rows if row.record == "ceiling"] + rows)
+    figure = projections_figure(write_projections(run, ["b200-hgx"]))
+    assert len(figure.axes) == 16
+    assert "16 of 20" in figure.get_suptitle()
