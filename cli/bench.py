@@ -43,6 +43,9 @@ def bench(
         bool, typer.Option("--retry-failed", help="With --resume: measure failed cases again.")
     ] = False,
     isolate: Annotated[bool, typer.Option("--isolate", help="Run each case in a process of its own.")] = False,
+    ceilings: Annotated[
+        bool, typer.Option("--ceilings/--no-ceilings", help="First measure the ceilings that the points are judged by.")
+    ] = True,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="With --isolate: longest time of one case.")
     ] = 120.0,
@@ -75,7 +78,8 @@ def bench(
     cases = make_cases(items, device=device, implementations=names, cache_state="warm" if cache == "warm" else "cold")
     choices = Choices(device, resume, retry_failed, isolate)
     with open_folder(out, settings, choices) as folder:
-        measure_ceilings(folder, device)
+        if ceilings:
+            measure_ceilings(folder, device)
         rows = measure_cases(folder, cases, settings, choices)
         folder.finish()
     show_measurements(folder.path, rows, json=json)
