@@ -21,7 +21,7 @@ class Problem:
         """Return ``file:line: field = value: message``."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         what = f"{self.field} = {self.value}" if self.field and self.value else self.field or self.value
-        return f"{place}: {what}: {self.message}" if what else f"{place}: {self.message}"
+        return " ".join((f"{place}: {what}: {self.message}" if what else f"{place}: {self.message}").split())
 
 
 class ProfileError(ValueError):

@@ -95,7 +95,7 @@ def _with_provenance(
     inherited = {k: v for k, v in defaults.items() if not (k == "date" and "source" in figure)}
     figure = inherited | figure
     keys = figure.get("source")
-    keys = [keys] if isinstance(keys, str) else keys or []
+    keys = [key for key in (keys if isinstance(keys, list) else [keys]) if isinstance(key, str)]
     for key in keys:
         if key not in sources:
             message = f"is not among this file's sources; {nearest(str(key), sources)}"

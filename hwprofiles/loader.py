@@ -115,6 +115,8 @@ def _fields_at(model: Any, loc: tuple[str, ...]) -> list[str]:
     from pydantic import BaseModel
 
     for name in loc:
+        if name.isdigit():  # an item of a list
+            continue
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             break
         info = model.model_fields.get(name)
@@ -136,7 +138,7 @@ def _identity(spec: Any, tree: Tree, path: Path, extra: dict[str, Source] | None
         "vendor": spec.vendor,
         "status": spec.status,
         "status_note": spec.status_note,
-        "aliases": tuple(a if isinstance(a, str) else a["name"] for a in spec.aliases),
+        "aliases": tuple(alias.name for alias in spec.aliases),
         "dates": spec.dates.model_dump(exclude_none=True) if spec.dates else {},
         "note": spec.note,
         "path": path,

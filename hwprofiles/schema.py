@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from .figure_field import (
     Bandwidth,
@@ -208,7 +208,23 @@ class Alias(Section):
     note: str = Field("", description="what the user who types this name should learn")
 
 
-Aliases = list[str | Alias]
+AliasField = Annotated[
+    Alias,
+    BeforeValidator(lambda raw: {"name": raw} if isinstance(raw, str) else raw),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["name"],
+                    "properties": {"name": {"type": "string"}, "note": {"type": "string"}},
+                },
+            ]
+        }
+    ),
+]
 
 
 class Identity(Section):
@@ -220,7 +236,7 @@ class Identity(Section):
     vendor: str
     status: Status
     status_note: str = ""
-    aliases: list[Any] = Field(default_factory=list, description="names, or {name:, note:}")
+    aliases: list[AliasField] = Field(default_factory=list, description="names, or {name:, note:}")
     dates: Dates | None = None
     note: str = ""
     disagreements: dict[str, str] = Field(
@@ -280,10 +296,6 @@ class SystemFile(Identity):
     prices: Prices | None = None
     totals: Totals | None = None
     anchors: Named = Field(default_factory=dict)
-
-
-FIGURE_SECTIONS = ("compute", "memory", "per_sm", "links", "power", "prices", "anchors", "totals")
-TEXT_FIELDS = ("kind", "simd")
 
 
 def json_schema() -> dict[str, Any]:

@@ -96,6 +96,10 @@ def test_the_good_one_loads(tmp_path: Path) -> None:
         ("kind: gpu", "kind: gpu\nextends: mygpu", 4, "extends", "mygpu", "mygpu -> mygpu"),
         ("kind: gpu", "kind: gpu\nanchors: {dram.reed: 1 TB/s}", 4, "anchors.dram.reed", "", "name of a ceiling"),
         ("kind: gpu", "kind: gpu\nmatch: {names: []}", 4, "match.names", "", "at least 1"),
+        ("source: bench", 'source: "be\\nnch"', 9, "compute.sms.source", "be nch", "did you mean bench?"),
+        ("source: bench", "source: {a: b}", 9, "compute.sms", "", "has no source"),
+        ("kind: gpu", "kind: gpu\naliases: [{nam: other}]", 4, "aliases.0", "", "did you mean name?"),
+        ("kind: gpu", "kind: gpu\naliases: [[other]]", 4, "aliases.0", "", "hw schema"),
         ("name: mygpu", "name: yourgpu", 1, "name", "'yourgpu'", "differs from the file's name"),
     ],
 )  # fmt: skip
