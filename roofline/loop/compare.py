@@ -136,6 +136,6 @@ def _between_generations(over: Context, under: Context) -> tuple[float, float]:
 def _swings(inputs: Inputs, result: Array) -> dict[str, tuple[float, float]]:
     mid = float(np.reshape(result, -1)[0])
     return {
-        row["input"]: (float(np.log(row["at_low"] / mid)), float(np.log(row["at_high"] / mid)))
+        row["input"]: (float(np.log(row["lowered"] / mid)), float(np.log(row["raised"] / mid)))
         for row in inputs.sensitivity(np.broadcast_to(np.reshape(result, (-1, 1)), (inputs.variants, 1)))
     }

@@ -135,8 +135,8 @@ def loop_cost(
         If the scenario is wrong.
     hwprofiles.UnknownProfileError
         If there is no profile of a name.
-    PriceError
-        If a price or power is not stated.
+    PriceError, UnsuitableSystemError
+        If a profile does not state a price, a power or what else is needed.
     """
     chosen = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     rows: list[dict[str, Any]] = []

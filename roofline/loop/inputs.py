@@ -122,10 +122,10 @@ class Inputs:
         """Return what each input at its low and high makes of the result, the widest first."""
         values = np.broadcast_to(np.asarray(result, dtype=float).reshape(-1), self.variants)
         rows = [
-            {"input": n, "at_low": float(values[at]), "at_high": float(values[at + 1]), "mid": float(values[0])}
+            {"input": n, "lowered": float(values[at]), "raised": float(values[at + 1]), "mid": float(values[0])}
             for n, at in self._column.items()
         ]
-        return sorted(rows, key=lambda r: abs(r["at_high"] - r["at_low"]), reverse=True)
+        return sorted(rows, key=lambda r: abs(r["raised"] - r["lowered"]), reverse=True)
 
 
 def scale(item: Input, **changes: Any) -> Input:

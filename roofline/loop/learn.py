@@ -54,7 +54,7 @@ def train_phase(context: Context) -> Phase:
     _exchange(context, phase)
     _optimizer(context, phase)
     flops = 6.0 * (s.model.active_parameters - s.model.vocab * s.model.hidden) * s.tokens * s.algorithm.epochs
-    peak = context.system.target.specified[f"matrix.{s.precision.train}"].value
+    peak = context.times.peak(s.precision.train)
     seconds = float(phase.seconds.reshape(-1)[0])
     phase.facts = {"mfu": flops / (seconds * s.cluster.training * peak), "updates": s.algorithm.updates}
     return phase

@@ -36,6 +36,10 @@ _NIC_UNKNOWN = Input(
 )
 
 
+class UnsuitableSystemError(ValueError):
+    """A profile that the loop cannot run on; the message says what it lacks."""
+
+
 @dataclass(frozen=True)
 class OperatorFactor:
     """What a run's projection says of an operator against its class: factors on time, and where they come from."""
@@ -66,7 +70,7 @@ class System:
         ------
         hwprofiles.UnknownProfileError
             If there is none of that name.
-        ValueError
+        UnsuitableSystemError
             If it has no GPU.
         """
         from ...hwprofiles import load
@@ -74,7 +78,7 @@ class System:
         profile = load(name) if isinstance(name, str) else name
         target = load_target(profile)
         if target.kind != "gpu":
-            raise ValueError(f"{profile.name} has no GPU; the loop needs a GPU or a system of GPUs")
+            raise UnsuitableSystemError(f"{profile.name} has no GPU; the loop needs a GPU or a system of GPUs")
         count = profile.gpu_count if isinstance(profile, SystemProfile) else 8
         return cls(profile.name, profile.title, target, profile, count)
 
@@ -84,12 +88,12 @@ class System:
 
         Raises
         ------
-        ValueError
+        UnsuitableSystemError
             If the profile does not state it.
         """
         capacity = self.target.specified.capacities.get("dram")
         if capacity is None:
-            raise ValueError(f"{self.name}: the profile states no memory.dram.capacity; add it")
+            raise UnsuitableSystemError(f"{self.name}: the profile states no memory.dram.capacity; add it")
         return capacity
 
 
@@ -217,10 +221,14 @@ class TimeSource:
         own = self.factors.get(operator)
         return own.basis if own else "specification_only"
 
+    def peak(self, precision: str) -> float:
+        """Return the specified FLOP per second of the fastest rate able to do matrix work of a precision."""
+        return self.system.target.specified[self._fastest(able_rates(f"matrix.{precision}"))].value
+
     def _fastest(self, names: list[str]) -> str:
         best = self.system.target.attained["mid"].best(names)
         if best is None:
-            raise ValueError(
+            raise UnsuitableSystemError(
                 f"{self.system.name}: the profile states no rate for {names[0]}; add it, or choose another precision"
             )
         return best.name

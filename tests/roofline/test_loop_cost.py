@@ -19,7 +19,7 @@ from roofcast.roofline.loop.carried import factors_of
 from roofcast.roofline.loop.cost import COLUMNS, make_context, run_step
 from roofcast.roofline.loop.inputs import Input, Inputs, parameter_inputs
 from roofcast.roofline.loop.money import PriceError
-from roofcast.roofline.loop.time_source import System
+from roofcast.roofline.loop.time_source import System, UnsuitableSystemError
 from roofcast.roofline.loop.workloads import Pass, Shards, operations, touched_experts, weight_bytes
 from roofcast.roofline.projection import specification_only
 from roofcast.roofline.projection_table import write_projections
@@ -112,6 +112,16 @@ def test_a_price_that_nobody_states_is_an_error() -> None:
 def test_unknown_system_names_the_nearest() -> None:
     with pytest.raises(UnknownProfileError, match="gb300"):
         loop_cost(FIRST, ["gb300-nv72"])
+
+
+def test_a_system_without_gpu_is_an_error() -> None:
+    with pytest.raises(UnsuitableSystemError, match="vera has no GPU"):
+        loop_cost(FIRST, ["vera"])
+
+
+def test_a_narrow_precision_runs_on_wider_units_where_there_are_no_own() -> None:
+    narrow = _with(precision__rollout="nvfp4", precision__train="nvfp4")
+    assert _mid(narrow, "h100-sxm")["train"] > 2 * _mid(narrow, "b200-hgx")["train"]
 
 
 def test_what_does_not_fit_says_why() -> None:
@@ -266,7 +276,7 @@ def test_an_input_moves_everything_that_shares_it_together() -> None:
 
 def test_sensitivity_names_the_widest_first(first: LoopCost) -> None:
     rows = first.sensitivity["b200-hgx"]["time_s"]
-    swings = [abs(row["at_high"] - row["at_low"]) for row in rows]
+    swings = [abs(row["raised"] - row["lowered"]) for row in rows]
     assert swings == sorted(swings, reverse=True)
     assert {"model.residual", "rollout.iteration_overhead_s"} <= {row["input"] for row in rows[:6]}
 
