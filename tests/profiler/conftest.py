@@ -3,20 +3,24 @@
 from pathlib import Path
 
 import pytest
-from roofcast.kernels import load_plugin, operator_names
+from roofcast.kernels import load_plugin, make_workload, registry
 from roofcast.profiler.cases import Case
 from roofcast.profiler.settings import Settings
 
 TOY_FILE = Path(__file__).parent / "toy_operator.py"
 
 
-@pytest.fixture(scope="session")
-def toy():
-    """Return a maker of toy cases, and register the toy operator."""
-    from roofcast.kernels import make_workload
+@pytest.fixture
+def own_registry(monkeypatch):
+    """Let a test register operators and implementations that other tests do not see."""
+    monkeypatch.setattr(registry, "_user_operators", dict(registry._user_operators))
+    monkeypatch.setattr(registry, "_implementations", dict(registry._implementations))
 
-    if "toy.scale" not in operator_names():
-        load_plugin(TOY_FILE)
+
+@pytest.fixture
+def toy(own_registry):
+    """Return a maker of toy cases, and register the toy operator."""
+    load_plugin(TOY_FILE)
 
     def make(*implementations, cache_state="warm", **fields):
         workload = make_workload("toy.scale", fields)

@@ -17,7 +17,7 @@ def test_fields_are_read_with_their_types() -> None:
 
 @pytest.mark.parametrize("text", ["rows", "rows=", "=3", "rows=3,,vocab=5"])
 def test_what_is_not_a_workload_is_refused_with_its_text(text: str) -> None:
-    with pytest.raises(WorkloadError, match="rows|=3|vocab"):
+    with pytest.raises(WorkloadError, match=r"rows|=3|vocab"):
         parse_workload("sampling.logprob", text)
 
 
