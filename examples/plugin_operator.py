@@ -22,9 +22,8 @@ class RmsNorm(Workload):
     hidden: int = 2048
 
     def __post_init__(self) -> None:
-        require(
-            self.rows >= 1 and self.hidden >= 1, "rows, hidden", (self.rows, self.hidden), "give at least 1 of each"
-        )
+        require(self.rows >= 1, "rows", self.rows, "give at least 1")
+        require(self.hidden >= 1, "hidden", self.hidden, "give at least 1")
 
 
 register_operator(
