@@ -15,7 +15,7 @@ import numpy as np
 from .cost import make_context, run_step
 from .ground_truth import NotEnoughError, PublishedStep, published_step, read_rows
 from .inputs import parameter_inputs
-from .time_source import System
+from .system import System
 from .work import Array
 
 # Parameter and the standard deviation of the logarithm that it may move by.

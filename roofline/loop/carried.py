@@ -10,7 +10,8 @@ import numpy as np
 from ..projection import Projection
 from ..tables import class_of_operator
 from .phase import BASES
-from .time_source import OperatorFactor, System
+from .system import System
+from .time_source import OperatorFactor
 
 
 def factors_on(run: str | Path | Sequence[Projection] | None, system: System) -> dict[str, OperatorFactor]:

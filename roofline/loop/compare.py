@@ -16,7 +16,7 @@ from .money import bill
 from .phase import Context
 from .scenario import Scenario
 from .scenario_file import load_scenario
-from .time_source import System
+from .system import System
 from .work import Array
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .inputs import Input, Inputs
 from .phase import Context
 from .scenario import Scenario
-from .time_source import System
+from .system import System
 from .work import Array
 
 

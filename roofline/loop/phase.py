@@ -9,7 +9,8 @@ import numpy as np
 
 from .inputs import Inputs
 from .scenario import Scenario
-from .time_source import System, TimeSource
+from .system import System
+from .time_source import TimeSource
 from .work import Array, Operation
 
 # From the firmest ground to the weakest.

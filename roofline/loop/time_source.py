@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ...hwprofiles import DeviceProfile, SystemProfile
 from ..bands import maturity_factor
 from ..roofs import able_rates
 from ..tables import KernelClass, class_of_operator, kernel_class
-from ..targets import Target, load_target
 from .inputs import Input, Inputs
+from .system import System, UnsuitableSystemError
 from .work import Array, Operation, Work
 
 _CLASS = {
@@ -36,10 +35,6 @@ _NIC_UNKNOWN = Input(
 )
 
 
-class UnsuitableSystemError(ValueError):
-    """A profile that the loop cannot run on; the message says what it lacks."""
-
-
 @dataclass(frozen=True)
 class OperatorFactor:
     """What a run's projection says of an operator against its class: factors on time, and where they come from."""
@@ -50,51 +45,6 @@ class OperatorFactor:
     basis: str
     reference: str
     chain: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class System:
-    """Where a loop runs: a GPU or a system of them, with what is needed of its profile."""
-
-    name: str
-    title: str
-    target: Target
-    profile: DeviceProfile | SystemProfile
-    domain: int
-
-    @classmethod
-    def load(cls, name: str | DeviceProfile | SystemProfile) -> System:
-        """Load a system by a profile's name, or from a profile.
-
-        Raises
-        ------
-        hwprofiles.UnknownProfileError
-            If there is none of that name.
-        UnsuitableSystemError
-            If it has no GPU.
-        """
-        from ...hwprofiles import load
-
-        profile = load(name) if isinstance(name, str) else name
-        target = load_target(profile)
-        if target.kind != "gpu":
-            raise UnsuitableSystemError(f"{profile.name} has no GPU; the loop needs a GPU or a system of GPUs")
-        count = profile.gpu_count if isinstance(profile, SystemProfile) else 8
-        return cls(profile.name, profile.title, target, profile, count)
-
-    @property
-    def memory_bytes(self) -> float:
-        """Main memory of one GPU.
-
-        Raises
-        ------
-        UnsuitableSystemError
-            If the profile does not state it.
-        """
-        capacity = self.target.specified.capacities.get("dram")
-        if capacity is None:
-            raise UnsuitableSystemError(f"{self.name}: the profile states no memory.dram.capacity; add it")
-        return capacity
 
 
 class TimeSource:

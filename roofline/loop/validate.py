@@ -13,7 +13,7 @@ import numpy as np
 from .cost import make_context, run_step
 from .ground_truth import NotEnoughError, PublishedStep, published_step, read_rows
 from .phase import DoesNotFitError
-from .time_source import System
+from .system import System
 
 
 @dataclass(frozen=True)

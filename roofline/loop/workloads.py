@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from ...kernels.precision import BYTES
-from .model import LatentAttention, MixtureOfExperts, Model
+from .layers import LatentAttention, MixtureOfExperts
+from .model import Model
 from .work import Operation, Value, Work
 
 OPERATORS = {

@@ -19,7 +19,7 @@ from roofcast.roofline.loop.carried import factors_of
 from roofcast.roofline.loop.cost import COLUMNS, make_context, run_step
 from roofcast.roofline.loop.inputs import Input, Inputs, parameter_inputs
 from roofcast.roofline.loop.money import PriceError
-from roofcast.roofline.loop.time_source import System, UnsuitableSystemError
+from roofcast.roofline.loop.system import System, UnsuitableSystemError
 from roofcast.roofline.loop.workloads import Pass, Shards, operations, touched_experts, weight_bytes
 from roofcast.roofline.projection import specification_only
 from roofcast.roofline.projection_table import write_projections
