@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -45,19 +45,34 @@ def able_rates(work: str) -> list[str]:
 
 
 def applicable_bandwidth(accesses: Mapping[str, Ceiling], read_bytes: float, write_bytes: float) -> Ceiling | None:
-    """Return the bandwidth that bounds a mix of reads and writes.
+    """Return the bandwidth, over the sum of both, that bounds a mix of reads and writes.
 
-    Writes are never cheaper than reads, so what was seen of an access that writes a larger share holds for the mix
-    too, and so may what was seen of the next smaller share. The fastest of these is taken: the roof never claims that
-    the hardware could not do what it was seen to do.
+    Of the access kinds known, those next to the mix on either side apply, and the faster of them is taken, so that
+    the roof never claims that the hardware could not do what it was seen to do. For the same reason reads alone are
+    taken to be at least as fast as the reads within a copy or triad were, and writes alone likewise.
     """
-    known = sorted((_WRITTEN_SHARE[kind], kind) for kind in accesses if kind in _WRITTEN_SHARE)
-    if not known:
-        return None
+    known = {kind: ceiling for kind, ceiling in accesses.items() if kind in _WRITTEN_SHARE}
     total = read_bytes + write_bytes
-    share = write_bytes / total if total else 0.0
-    below = max((s for s, _ in known if s <= share), default=known[0][0])
-    return max((accesses[kind] for s, kind in known if s >= below), key=lambda c: c.value)
+    if not known or total <= 0:
+        return None
+    for direction in {"read", "write"} & known.keys():
+        known[direction] = max(_alone(known, direction), key=lambda c: c.value)
+    share = write_bytes / total
+    shares = [_WRITTEN_SHARE[kind] for kind in known]
+    below = max((s for s in shares if s <= share), default=min(shares))
+    above = min((s for s in shares if s >= share), default=max(shares))
+    return max((c for k, c in known.items() if _WRITTEN_SHARE[k] in (below, above)), key=lambda c: c.value)
+
+
+def _alone(known: Mapping[str, Ceiling], direction: str) -> Iterator[Ceiling]:
+    """Yield the bandwidths of reads (or writes) alone, as seen within each kind of access that has some."""
+    for kind, seen in known.items():
+        part = _WRITTEN_SHARE[kind] if direction == "write" else 1 - _WRITTEN_SHARE[kind]
+        if part == 1.0:
+            yield seen
+        elif part > 0.0:
+            scaled = {name: getattr(seen, name) * part for name in ("value", "low", "high", "limit")}
+            yield replace(seen, note="; ".join(filter(None, (seen.note, f"its {direction}s alone"))), **scaled)
 
 
 def work_by_ceiling(cost: Cost, ceilings: Ceilings, cache_state: CacheState) -> dict[str, tuple[float, Ceiling]]:
