@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 _EVENT_RESOLUTION_S = 0.5e-6
 _READINGS = 101
 _SWEEP_FACTOR = 2
-# The device waits this many of its own clock cycles while the host submits the work, about 50 microseconds.
-_HOLD_CYCLES = 100_000
+# The device is held busy while the host submits the work: twice as long as that took the last time, within limits.
+_LEAST_HOLD_S, _LONGEST_HOLD_S = 50e-6, 10e-3
+# No GPU's clock is faster by much, so that this many cycles last at least the time asked for.
+_HOLD_CYCLES_PER_S = 2.5e9
 _WARM_UPS_BEFORE_CAPTURE = 3
 
 
@@ -65,12 +67,20 @@ class CudaDevice:
         busy while they are submitted, so that no launch is part of the device time.
         """
         launch = self._captured(runs) or partial(_call_all, runs)
-        return lambda: self._time(launch)
+        hold_s = _LEAST_HOLD_S
 
-    def _time(self, launch: Callable[[], object]) -> Timing:
+        def sample() -> Timing:
+            nonlocal hold_s
+            timing = self._time(launch, hold_s)
+            hold_s = min(max(_LEAST_HOLD_S, 2 * (timing.host_s or 0.0)), _LONGEST_HOLD_S)
+            return timing
+
+        return sample
+
+    def _time(self, launch: Callable[[], object], hold_s: float = _LEAST_HOLD_S) -> Timing:
         start = self._torch.cuda.Event(enable_timing=True)
         end = self._torch.cuda.Event(enable_timing=True)
-        self._hold()
+        self._hold(hold_s)
         start.record()
         host_start = now_ns()
         launch()
@@ -79,11 +89,11 @@ class CudaDevice:
         end.synchronize()
         return Timing(start.elapsed_time(end) * 1e-3, host_s)
 
-    def _hold(self) -> None:
+    def _hold(self, seconds: float) -> None:
         """Keep the device busy for a moment, so that the work is queued behind it before it starts."""
         sleep = getattr(self._torch.cuda, "_sleep", None)
         if sleep is not None:
-            sleep(_HOLD_CYCLES)
+            sleep(int(seconds * _HOLD_CYCLES_PER_S))
 
     def _captured(self, runs: Sequence[Run]) -> Callable[[], object] | None:
         """Return the replay of a graph of ``runs``, or None where they cannot be captured."""

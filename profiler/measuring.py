@@ -8,6 +8,7 @@ from typing import Any
 
 from ..kernels import get_operator
 from .cases import Case
+from .devices import get_device
 from .failures import CaseFailureError, as_failure
 from .machine_state import StateWatch
 from .schema import MachineState, Measurement
@@ -192,7 +193,7 @@ def _row(track: _Track, settings: Settings) -> Measurement:
         backend=opened.backend if opened else _backend(case),
         baseline=opened.baseline if opened else False,
         device=case.device,
-        device_name=opened.device_title if opened else "",
+        device_name=opened.device_title if opened else _title(case.device),
         cache_state=case.cache_state,
         status="ok",
         cost=track.cost,
@@ -215,6 +216,11 @@ def _cost(case: Case) -> dict[str, Any]:
 
 def _backend(case: Case) -> str:
     return case.implementation if case.implementation in ("numba", "triton", "torch") else "user"
+
+
+def _title(device: str) -> str:
+    """Return a device's name for a case that failed; a GPU's is left out, for asking would start its driver here."""
+    return get_device(device).title if device == "cpu" else ""
 
 
 def _ignore(case: Case, stage: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -142,7 +143,20 @@ def _take_lock(path: Path) -> TextIO:
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
+    _close_in_children(file)
     return file
+
+
+def _close_in_children(file: TextIO) -> None:
+    """Close the lock in processes that this one forks: one that outlives it must not hold the folder."""
+    held = weakref.ref(file)
+
+    def close() -> None:
+        if (lock := held()) is not None:
+            lock.close()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=close)
 
 
 def _cut_half_written_row(path: Path) -> None:

@@ -66,7 +66,20 @@ def test_killed_worker_is_taken_for_lack_of_memory(toy, fast):
     assert "killed while sampling" in row.message
 
 
+def test_an_interrupted_run_leaves_no_process(toy, fast):
+    def interrupt(case, stage):
+        if stage == "sampling" and case.implementation == "slow":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(measure(toy("double", "slow"), fast, open_sessions=sessions_in_workers, on_stage=interrupt))
+    assert _live_children() == []
+
+
+def _live_children():
+    return [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+
+
 def test_nothing_outlives_the_run(toy, fast):
     _rows(toy("forks", "hangs"), dataclasses.replace(fast, timeout_s=3))
-    left = [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
-    assert left == []
+    assert _live_children() == []

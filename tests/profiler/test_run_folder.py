@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,22 @@ def test_lock_ends_with_its_process(tmp_path):
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9
     RunFolder.create(tmp_path, resume=True).close()
+
+
+def test_lock_is_not_kept_by_what_the_run_forked(tmp_path):
+    code = (
+        "import os, pathlib, signal, time; from roofcast.profiler import RunFolder;"
+        f"f = RunFolder.create(pathlib.Path({str(tmp_path)!r})); child = os.fork();"
+        "child or time.sleep(20); print(child, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert parent.wait() == -signal.SIGKILL
+    try:
+        RunFolder.create(tmp_path, resume=True).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_half_written_row_is_dropped_and_cut(toy, fast, tmp_path):

@@ -1,7 +1,9 @@
 """Workloads as written on a command line."""
 
+from dataclasses import dataclass, replace
+
 import pytest
-from roofcast.kernels import UnknownNameError, WorkloadError
+from roofcast.kernels import UnknownNameError, Workload, WorkloadError, get_operator, registry
 from roofcast.profiler.workload_text import parse_workload
 
 
@@ -21,9 +23,18 @@ def test_what_is_not_a_workload_is_refused_with_its_text(text: str) -> None:
         parse_workload("sampling.logprob", text)
 
 
-def test_a_missing_field_is_named() -> None:
-    with pytest.raises(WorkloadError, match="tokens"):
-        parse_workload("moe.routing", "experts=8,top_k=2")
+def test_a_missing_field_is_named(toy, monkeypatch) -> None:
+    toy("double")
+
+    @dataclass(frozen=True)
+    class Sized(Workload):
+        size: int
+        power: int = 1
+
+    operator = replace(get_operator("toy.scale"), workload_type=Sized)
+    monkeypatch.setitem(registry._user_operators, "toy.scale", operator)
+    with pytest.raises(WorkloadError, match="size"):
+        parse_workload("toy.scale", "power=2")
 
 
 def test_a_misspelt_field_names_the_nearest() -> None:
