@@ -71,7 +71,7 @@ def popularity(experts: int, skew: str, parameter: float | None = None) -> Float
 
 
 def draw_logits(rng: np.random.Generator, tokens: int, p: Floats) -> npt.NDArray[np.float32]:
-    """Draw router logits ``[tokens, experts]`` under popularities given by rank; which expert has which is drawn too."""
+    """Draw router logits ``[tokens, experts]`` under popularities by rank; which expert has which is drawn too."""
     offset = np.log(rng.permutation(p) * p.size).astype(np.float32)
     logits = rng.standard_exponential((tokens, p.size), dtype=np.float32)
     # An exponential variate of 0 would make an infinite logit.

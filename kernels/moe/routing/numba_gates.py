@@ -26,7 +26,7 @@ def _widen(x: Any) -> Any:
 @overload(_widen)
 def _widen_lanes(x):
     if x.dtype == types.uint16:
-        return lambda x: simd.widen_bf16(x)
+        return lambda x: simd.widen_bf16(x)  # noqa: PLW0108 - overloads must be Python functions
     return lambda x: x
 
 

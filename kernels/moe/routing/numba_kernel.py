@@ -1,8 +1,8 @@
 """Routing on all cores: two passes with the offsets between them.
 
-The tokens are cut into chunks of whole tiles. The first pass chooses experts, weighs them and counts the choices of each
-expert per chunk. The counts give every chunk its place within every expert's rows, so that the second pass writes the
-permutation in token order without a lock.
+The tokens are cut into chunks of whole tiles. The first pass chooses experts, weighs them and counts the choices of
+each expert per chunk. The counts give every chunk its place within every expert's rows, so that the second pass writes
+the permutation in token order without a lock.
 """
 
 from __future__ import annotations
@@ -50,13 +50,25 @@ def _chunk_router(bucket: int) -> Any:
         counts[:] = 0
         for token in range(start, stop, LANES):
             tokens = min(LANES, stop - token)
-            first = token * experts
+            first = np.int64(token * experts)
             if gate == SIGMOID:
                 for t in range(tokens):
                     store_scores(logits, first + t * experts, experts, bias, scores, t * stride)
                 if groups > 1:
                     exclude_groups(scores, stride, experts, groups, groups_kept, tokens, rows, id_rows, by_group)
-                select(scores, 0, stride, experts, top_k, tokens, maxima, list_values, list_numbers, keys, ids)
+                select(
+                    scores,
+                    np.int64(0),
+                    np.int64(stride),
+                    experts,
+                    top_k,
+                    tokens,
+                    maxima,
+                    list_values,
+                    list_numbers,
+                    keys,
+                    ids,
+                )
             else:
                 select(logits, first, experts, experts, top_k, tokens, maxima, list_values, list_numbers, keys, ids)
             if gate == SOFTMAX_OF_ALL:
@@ -72,8 +84,9 @@ def _chunk_router(bucket: int) -> Any:
                     valid = simd.first_lanes(top_k - j)
                     simd.store_masked(weights, at + j, simd.load(list_values, (t, j)), valid)
                     simd.store_masked(numbers, at + j, simd.load(list_numbers, (t, j)), valid)
-                for j in range(top_k):
-                    counts[list_numbers[t, j]] += 1
+            for slot in range(token * top_k, (token + tokens) * top_k):
+                # Unsigned: a signed index is tested for a negative one, from the end.
+                counts[np.uint64(numbers[slot])] += np.int32(1)
 
     assert slots >= width
     return route
@@ -106,9 +119,10 @@ def _place(counts, block, total, offsets, begins, source, block_expert) -> None:
 @njit
 def _scatter(numbers, begins, source, start, stop) -> None:
     for slot in range(start, stop):
-        e = numbers[slot]
-        source[begins[e]] = slot
-        begins[e] += 1
+        e = np.uint64(numbers[slot])
+        row = begins[e]
+        source[np.uint64(row)] = slot
+        begins[e] = row + np.int32(1)
 
 
 @cache

@@ -4,21 +4,21 @@ With logits ``x`` of one token over all experts:
 
 - ``softmax``: ``weight = softmax(x)`` at the ``top_k`` largest logits;
 - ``softmax_after_topk``: ``weight = softmax`` over the ``top_k`` largest logits alone (gpt-oss);
-- ``sigmoid``: ``weight = sigmoid(x)`` at the ``top_k`` largest of ``sigmoid(x) + bias``. With ``groups`` above 1, experts
-  are in groups of consecutive numbers, a group's score is the sum of its two largest, and only experts in the
-  ``groups_kept`` best groups can be chosen (DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
+- ``sigmoid``: ``weight = sigmoid(x)`` at the ``top_k`` largest of ``sigmoid(x) + bias``. With ``groups`` above 1,
+  experts stand in groups of consecutive numbers, a group's score is the sum of its two largest, and only experts in
+  the ``groups_kept`` best groups can be chosen (DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
 
 ``renormalize`` divides a token's weights by their sum (for sigmoid by the sum plus 1e-20, as DeepSeek-V3 does), then
-``scale`` multiplies them. Choices are ordered best first; among equals the lowest expert, and the lowest group, is first.
+``scale`` multiplies them. Choices are ordered best first; among equals the lowest expert, or group, comes first.
 
 Infinities and NaN. Selection is always defined: choices are distinct and in range. NaN logits rank last: as -inf under
 the softmax gates, where they have weight 0, and below every other expert under sigmoid, where their gate is 0. Softmax
 weights of a token whose largest logit is +inf or -inf are NaN. Zeros of either sign are equal.
 
-The permutation: ``counts[e]`` choices of expert ``e``; ``offsets[e]`` where they begin, each expert padded to a multiple of
-``block``, and at the end the total; ``source`` the choices, ``token * top_k + slot``, in expert order and within an expert in
-token order. Padding, and what is left to the fixed length (`capacity`), holds ``tokens * top_k``. With ``block`` above 1,
-``block_expert`` names the expert of each block, -1 after the last.
+The permutation: ``counts[e]`` choices of expert ``e``; ``offsets[e]`` where they begin, each expert padded to a
+multiple of ``block``, and at the end the total; ``source`` the choices, ``token * top_k + slot``, in expert order and
+within an expert in token order. Padding, and what is left to the fixed length (`Routing.capacity`), holds ``tokens *
+top_k``. With ``block`` above 1, ``block_expert`` names the expert of each block, -1 after the last.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Routing(Workload):
         finite = math.isfinite(self.scale) and self.scale > 0
         require(finite, "scale", self.scale, "give a finite number above 0")
         parameter = checked_skew(self.skew, self.skew_parameter, self.experts)
-        object.__setattr__(self, "skew_parameter", parameter)
+        object.__setattr__(self, "skew_parameter", parameter if self.skew != "uniform" else None)
         require(1 <= self.block <= 1024, "block", self.block, "give 1 (no padding) to 1024 rows")
         require(self.precision in ("fp32", "bf16"), "precision", self.precision, "choose fp32 or bf16")
 
@@ -135,10 +135,9 @@ def cost(workload: Routing) -> Cost:
     tokens, chosen = float(w.tokens), w.top_k
     of_all = w.gate == "sigmoid" or (w.gate == "softmax" and not w.renormalize)
     exponentials = w.experts if of_all else chosen
-    if w.gate == "sigmoid":
-        flops = 3 * w.experts + 2 * chosen * w.renormalize  # 1 / (1 + e), + bias; sum and division
-    else:
-        flops = 2 * exponentials + chosen  # subtract the maximum, sum; divide
+    # Softmax: subtract the maximum, sum; divide. Sigmoid: 1 / (1 + e) and + bias; sum and divide.
+    softmax, sigmoid = 2 * exponentials + chosen, 3 * w.experts + 2 * chosen * w.renormalize
+    flops = sigmoid if w.gate == "sigmoid" else softmax
     flops += chosen * (w.scale != 1.0)
     compares = least_compares(w.experts, chosen)
     if w.groups > 1:

@@ -1,10 +1,10 @@
 """moe.routing in float64, and what counts as equal to it.
 
-Selection is defined on exact scores. Model code takes it from rounded ones (softmax in fp32, then ``topk``), so a choice
-may differ where the exact scores lie within a few roundings of each other: `LOGIT_TOLERANCE` and `SCORE_TOLERANCE`.
-Between experts of equal score any order is accepted, since ``torch.topk`` promises none. The Numba and Triton kernels
-select on the logits themselves, the lowest expert among equals, and are tested for exactly that. Weights are compared at
-the experts that were chosen, and the permutation must be exactly that of the choices.
+Selection is defined on exact scores. Model code takes it from rounded ones (softmax in fp32, then ``topk``), so a
+choice may differ where the exact scores lie within a few roundings of each other: `LOGIT_TOLERANCE` and
+`SCORE_TOLERANCE`. Between experts of equal score any order is accepted, since ``torch.topk`` promises none. The Numba
+and Triton kernels select on the logits themselves, the lowest expert among equals, and are tested for exactly that.
+Weights are compared at the experts that were chosen, and the permutation must be exactly that of the choices.
 """
 
 from __future__ import annotations

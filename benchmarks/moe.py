@@ -1,0 +1,30 @@
+"""MoE kernels against torch: routing with its permutation, over the routers of real models.
+
+    python benchmarks/moe.py [--quick] [--json] [--only TEXT]
+
+The peer is the user's code in torch: gate, topk, renormalise, stable sort by expert, bincount.
+"""
+
+from _harness import Comparison, main
+from roofcast.kernels.moe.routing.operator import Routing
+
+PEER: dict[str, float | None] = {"torch": 5.0}
+REPORTED: dict[str, float | None] = {"torch": None}
+
+COMPARISONS = [
+    Comparison(Routing(8192, 128, 8), PEER, roof_target=0.5),
+    Comparison(Routing(8192, 128, 8, skew="zipf"), PEER, roof_target=0.5, quick=False),
+    Comparison(Routing(8192, 128, 8, skew="hot"), PEER, roof_target=0.5, quick=False),
+    Comparison(Routing(8192, 128, 8, precision="bf16"), REPORTED, quick=False),
+    Comparison(Routing(8192, 128, 8, block=64), REPORTED, quick=False),
+    Comparison(Routing(8192, 256, 8, gate="sigmoid", groups=8, groups_kept=4, scale=2.5), PEER),
+    Comparison(Routing(8192, 384, 8, gate="sigmoid", scale=2.827), REPORTED, quick=False),
+    Comparison(Routing(8192, 512, 22, gate="sigmoid", scale=5.0), REPORTED, quick=False),
+    Comparison(Routing(8192, 128, 4, gate="softmax_after_topk"), REPORTED, quick=False),
+    *(Comparison(Routing(tokens, 128, 8), REPORTED, quick=tokens == 16) for tokens in (1, 16, 256, 1024)),
+]
+
+if __name__ == "__main__":
+    main(
+        "MoE kernels against torch.", COMPARISONS, ["dram.read", "llc.read", "vector.fp32", "exp.fp32", "compare.fp32"]
+    )
