@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 _WARPS = 8
 _LOAD_BYTES = 16  # the widest load of a thread
 _VALUES_PER_THREAD = 32
+_VALUES_PER_THREAD_LISTING = 8  # keys of 64 bits take twice the registers; 16 of them spill on sm_90 and sm_120
 _PROGRAMS_PER_SM = 4
 _LOG2_E = math.log2(math.e)
 
 
-def _tile(element_bytes: int, threads_per_warp: int) -> dict[str, int]:
+def _tile(element_bytes: int, threads_per_warp: int, listing: bool) -> dict[str, int]:
     """Return the tile in which a thread's loads are widest and axis 0 stays within a thread."""
     per_load = _LOAD_BYTES // element_bytes
-    return {"LANES": per_load * threads_per_warp * _WARPS, "UNROLL": _VALUES_PER_THREAD // per_load}
+    values = _VALUES_PER_THREAD_LISTING if listing else _VALUES_PER_THREAD
+    return {"LANES": per_load * threads_per_warp * _WARPS, "UNROLL": values // per_load}
 
 
 def _pieces(rows: int, vocab: int, tile: int, device: str) -> int:
@@ -59,7 +61,7 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
     bf16 = stored.dtype == np.uint16
     host = torch.from_numpy(stored.view(np.int16)).view(torch.bfloat16) if bf16 else torch.from_numpy(stored)
     logits, token = host.to(device), torch.from_numpy(inputs.arrays["token"]).to(device)
-    shape = _tile(stored.itemsize, 64 if torch.version.hip else 32)
+    shape = _tile(stored.itemsize, 64 if torch.version.hip else 32, w.top_n > 0)
     tile = shape["LANES"] * shape["UNROLL"]
     pieces = _pieces(w.rows, w.vocab, tile, device)
     # Chunks of whole tiles keep every load aligned.
@@ -125,7 +127,7 @@ def compile_specs(target: str) -> list[KernelSpec]:
             name = f"{element}_top{top_n}" if top_n else element
             chunk = {**pointers, "keys_out": "*u64", "vocab": "i32", "chunk": "i32", "scale": "fp32"}
             merge = {**pointers, "keys_in": "*u64", "vocab": "i32", "pieces": "i32", "scale": "fp32"}
-            shape = _tile(4 if element == "fp32" else 2, gpu_target(target).warp_size)
+            shape = _tile(4 if element == "fp32" else 2, gpu_target(target).warp_size, top_n > 0)
             split = {**shape, "SPLIT": True, **flags}
             specs += [
                 KernelSpec(f"chunk_{name}", logprob_chunk, chunk, split, _WARPS, 2, ("vocab", "chunk")),
