@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,11 +58,8 @@ def measure_ceilings(folder: RunFolder, device: str, *, full: bool = False) -> N
 
 def measure_cases(folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices) -> list[Measurement]:
     """Measure the cases that the folder lacks, judged by its ceilings."""
-    from ..profiler import load_run, run_cases
-    from ..roofline.judge import judge
-    from ..roofline.run_ceilings import ceilings_of_run
+    from ..profiler import run_cases
 
-    limits = ceilings_of_run(load_run(folder.path))
     with _bar() as bar:
         task = bar.add_task("cases", total=len(cases))
 
@@ -75,11 +72,30 @@ def measure_cases(folder: RunFolder, cases: Sequence[Case], settings: Settings, 
             cases,
             folder,
             settings=settings,
-            judge=judge(limits),
+            judge=_judge_by(folder),
             retry_failed=choices.retry_failed,
             isolate=choices.isolate,
             on_progress=show,
         )
+
+
+def measure_twice(folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices) -> None:
+    """Measure the cases and, in turns with them, the same again into a folder beside: an A/A run."""
+    from ..profiler.run import run_against_itself
+
+    beside = folder.path.with_name(f"{folder.path.name}-aa")
+    with open_folder(beside, settings, choices) as second:
+        run_against_itself(cases, (folder, second), settings=settings, judge=_judge_by(folder), isolate=choices.isolate)
+        second.finish()
+
+
+def _judge_by(folder: RunFolder) -> Callable[[Measurement], Measurement]:
+    """Return the judge by the ceilings that the folder holds."""
+    from ..profiler import load_run
+    from ..roofline.judge import judge
+    from ..roofline.run_ceilings import ceilings_of_run
+
+    return judge(ceilings_of_run(load_run(folder.path)))
 
 
 def _bar() -> Bar:

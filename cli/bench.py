@@ -52,6 +52,9 @@ def bench(
     memory_limit: Annotated[
         float | None, typer.Option(metavar="GB", help="With --isolate: memory that one case may use.")
     ] = None,
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Measure every case twice in turns; the second rows go to DIR-aa.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure kernels on this machine; exit 1 if a case failed.
@@ -61,7 +64,7 @@ def bench(
     """
     from ..kernels import load_plugin
     from ..profiler import Settings, make_cases
-    from ._measuring import Choices, measure_cases, measure_ceilings, open_folder
+    from ._measuring import Choices, measure_cases, measure_ceilings, measure_twice, open_folder
     from ._results import exit_on_failures, show_measurements
 
     for path in plugin or ():
@@ -80,6 +83,8 @@ def bench(
     with open_folder(out, settings, choices) as folder:
         if ceilings:
             measure_ceilings(folder, device)
+        if aa:
+            measure_twice(folder, cases, settings, choices)
         rows = measure_cases(folder, cases, settings, choices)
         folder.finish()
     show_measurements(folder.path, rows, json=json)

@@ -18,7 +18,9 @@ def ceilings(
     device: Annotated[str, typer.Option(help="cpu, cuda:0, ...")] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="Only the ceilings that the main job needs.")] = False,
     out: Out = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out; measured ones are kept.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out; measured ones are kept.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure the limits of this machine: bandwidth per memory level, FMA, matrix and exponential rates, latency.

@@ -10,7 +10,30 @@ from typing import Any
 
 import typer
 
-from . import bench, ceilings, compile_kernels, doctor, explain, hw, loop, ops, plot, project, report, run
+from . import (
+    bench,
+    ceilings,
+    compare,
+    compile_kernels,
+    doctor,
+    explain,
+    export,
+    hw,
+    loop,
+    ops,
+    plot,
+    project,
+    report,
+    run,
+)
+
+# In the order of --help: the main job, its steps, what else measures, and what looks things up.
+_COMMANDS = (
+    run,
+    *(bench, ceilings, plot, project, loop, report, explain),
+    *(compare, export, compile_kernels),
+    *(ops, doctor),
+)
 
 app = typer.Typer(
     name="roofcast",
@@ -20,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Measure kernels on the machine at hand and project them, with an honest band, onto hardware that is not.",
 )
-for _module in (run, bench, ceilings, plot, project, loop, report, explain, compile_kernels, ops, doctor):
+for _module in _COMMANDS:
     _module.register(app)
 app.add_typer(hw.app, name="hw")
 

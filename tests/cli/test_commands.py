@@ -10,7 +10,10 @@ import pytest
 from roofcast.cli.main import app
 from typer.testing import CliRunner
 
-COMMANDS = ["run", "bench", "ceilings", "plot", "project", "loop", "report", "explain", "compile", "ops", "doctor"]
+COMMANDS = [
+    *("run", "bench", "ceilings", "plot", "project", "loop", "report", "explain"),
+    *("compare", "export", "compile", "ops", "doctor"),
+]
 
 
 @pytest.fixture
@@ -113,6 +116,8 @@ def test_doctor_finds_what_the_suite_itself_uses() -> None:
         (["bench", "--budget", "-1"], ["budget", "-1"]),
         (["ceilings", "--out", "{file}/below"], ["choose another --out"]),
         (["hw", "show", "b20"], ["b200"]),
+        (["export", "{run}", "--format", "xml"], ["xml", "parquet"]),
+        (["compare", "{run}", "{missing}"], ["does not exist"]),
         (["compile", "--target", "sm_9x"], ["sm_9x", "sm_90"]),
     ],
 )
@@ -134,6 +139,30 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments, words, run_path: str
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+def test_compare_of_a_run_with_itself_finds_nothing_and_a_slower_one_fails_the_gate(
+    run_path: str, save_run, judged_rows, tmp_path: Path
+) -> None:
+    slower = [row if row.record == "ceiling" else _slowed(row, 1.2) for row in judged_rows if row.status == "ok"]
+    a, b = tmp_path / "a", tmp_path / "b"
+    for path, rows in ((a, [row for row in judged_rows if row.status == "ok"]), (b, slower)):
+        Path(save_run(rows).path).rename(path)
+    same = roofcast("compare", str(a), str(a), "--fail-above", "5%", "--json")
+    assert same.returncode == 0, same.stderr
+    assert json.loads(same.stdout)["offenders"] == []
+    other = roofcast("compare", str(a), str(b), "--fail-above", "5%", "--json")
+    assert other.returncode == 1
+    assert len(json.loads(other.stdout)["offenders"]) == sum(row.record == "measurement" for row in slower)
+
+
+def _slowed(row, factor: float):
+    return row.model_copy(update={"samples_s": [factor * s for s in row.samples_s], "median_s": factor * row.median_s})
+
+
+def test_export_writes_three_tables(run_path: str) -> None:
+    names = {Path(path).name for path in parsed("export", run_path, "--format", "csv")["files"]}
+    assert names == {"measurements.csv", "samples.csv", "ceilings.csv"}
 
 
 def test_a_half_written_last_row_is_dropped_with_a_warning(run_path: str) -> None:
