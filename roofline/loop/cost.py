@@ -128,9 +128,16 @@ def loop_cost(
 
 
 def make_context(
-    scenario: Scenario, system: System, run: str | Path | Sequence[Projection] | None = None, *, vary: bool = True
+    scenario: Scenario,
+    system: System,
+    run: str | Path | Sequence[Projection] | None = None,
+    *,
+    vary: bool = True,
+    explained: bool = True,
 ) -> Context:
     """Return a scenario on a system with all its inputs.
+
+    ``vary=False`` keeps every input at its middle; ``explained=False`` leaves out formulas and ceilings of terms.
 
     Raises
     ------
@@ -144,7 +151,7 @@ def make_context(
     parameters = {item.name: item for item in parameter_inputs(scenario.parameters)}
     inputs = [*parameters.values(), *times.inputs(pairs, parameters["kernel.spread"].mid)]
     inputs += [price_input(scenario, system), power_input(system)]
-    return Context(scenario, system, times, Inputs(inputs, vary=vary))
+    return Context(scenario, system, times, Inputs(inputs, vary=vary), explained)
 
 
 def _operators(scenario: Scenario) -> list[str]:

@@ -31,12 +31,16 @@ class DoesNotFitError(ValueError):
 
 @dataclass(frozen=True)
 class Context:
-    """One scenario on one system, with its inputs."""
+    """One scenario on one system, with its inputs.
+
+    ``explained`` is False where only numbers are wanted: terms then carry no formula and no ceiling.
+    """
 
     scenario: Scenario
     system: System
     times: TimeSource
     inputs: Inputs
+    explained: bool = True
 
 
 @dataclass
@@ -99,15 +103,18 @@ class Phase:
 def operator_term(context: Context, operation: Operation, seconds: Array, precision: str) -> Term:
     """Return the term of an operator whose calls take ``seconds``."""
     times, inputs = context.times, context.inputs
+    if not context.explained:
+        return Term(operation.operator, seconds, times.basis(operation.operator), "", "")
     own = times.factors.get(operation.operator)
-    sources = [i.source for n, i in inputs.by_name.items() if n == f"ceiling.{times.bound_by(operation, inputs)}"]
+    bound_by = times.bound_by(operation, inputs)
+    ceiling = inputs.by_name.get(f"ceiling.{bound_by}")
     return Term(
         operation.operator,
         seconds,
         times.basis(operation.operator),
-        times.bound_by(operation, inputs),
+        bound_by,
         times.formula(operation, precision, inputs),
-        (*sources, times.class_title(operation.operator)),
+        (ceiling.source if ceiling else "", times.class_title(operation.operator)),
         own.reference if own else "",
         operation.work.as_dict(),
     )
