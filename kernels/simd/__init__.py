@@ -34,6 +34,7 @@ from .lanes import (
     sum_lanes,
     widen_bf16,
 )
+from .leaf import inlined, leaf
 from .memory import (
     aligned_empty,
     gather,
@@ -71,8 +72,10 @@ __all__ = [
     "gather",
     "has_bf16_dot",
     "host_features",
+    "inlined",
     "lane",
     "lane_indices",
+    "leaf",
     "load",
     "load_f32",
     "load_f32_masked",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from ... import simd
@@ -18,24 +18,37 @@ _UNDEFINED = np.float32(np.finfo(np.float32).min)
 _EPSILON = np.float32(SIGMOID_EPSILON)
 
 
+_LOG2_E = np.float32(1.4426950408889634)
+_LEAST_POWER, _LARGEST_POWER = np.float32(-127.0), np.float32(128.0)
+
+
 def _widen(x: Any) -> Any:
-    """Return lanes of logits as fp32, whatever their storage."""
+    """Return a stored logit as fp32."""
     raise NotImplementedError("called from compiled code only")
 
 
 @overload(_widen)
-def _widen_lanes(x):
-    if x.dtype == types.uint16:
-        return lambda x: simd.widen_bf16(x)  # noqa: PLW0108 - overloads must be Python functions
-    return lambda x: x
+def _widen_lane(x):  # pyright: ignore[reportUnusedFunction]
+    def from_bf16(x):
+        bits = simd.full(np.uint32(x) << np.uint32(16), np.uint32)
+        return simd.lane(simd.bitcast(bits, np.float32), 0)
+
+    return from_bf16 if x == types.uint16 else lambda x: x
 
 
-@njit(forceinline=True)
+@simd.inlined
 def _sigmoid(x: Any) -> Any:
     return 1.0 / (1.0 + simd.exp(-x))
 
 
-@njit
+@simd.inlined
+def _score(x: Any, bias: Any) -> Any:
+    """Return ``sigmoid(x) + bias``, the sigmoid with an absolute error below 1e-7 but no relative one."""
+    power = simd.exp2_in_range(simd.minimum(_LARGEST_POWER, simd.maximum(_LEAST_POWER, x * -_LOG2_E)))
+    return simd.select(x == x, 1.0 / (1.0 + power) + bias, _UNDEFINED)
+
+
+@simd.inlined
 def sum_exponentials(logits: Any, base: int, experts: int, top: Any) -> Any:
     """Return the sum of ``exp(x - top)`` over one token's experts; NaN logits count as -inf."""
     highest = simd.full(top, np.float32)
@@ -50,29 +63,47 @@ def sum_exponentials(logits: Any, base: int, experts: int, top: Any) -> Any:
     return simd.sum_lanes(total)
 
 
-@njit
+@simd.inlined
 def store_scores(logits: Any, base: int, experts: int, bias: Any, scores: Any, to: int) -> None:
     """Write ``sigmoid(x) + bias`` of one token."""
-    for i in range(0, experts, LANES):
-        valid = simd.first_lanes(experts - i)
-        x = simd.load_f32_masked(logits, base + i, valid, 0.0)
-        score = _sigmoid(x) + simd.load_masked(bias, i, valid, 0.0)
-        simd.store_masked(scores, to + i, simd.select(x == x, score, _UNDEFINED), valid)
+    full = experts // LANES * LANES
+    for i in range(0, full, LANES):
+        x = simd.load_f32(logits, base + i)
+        simd.store(scores, to + i, _score(x, simd.load(bias, i)))
+    if full < experts:
+        valid = simd.first_lanes(experts - full)
+        x = simd.load_f32_masked(logits, base + full, valid, 0.0)
+        simd.store_masked(scores, to + full, _score(x, simd.load_masked(bias, full, valid, 0.0)), valid)
 
 
-@njit
+@simd.inlined
 def _two_largest(scores: Any, base: int, size: int, first: Any, second: Any, token: int) -> None:
     """Write, per lane, the two largest of a group's scores."""
     a, b = simd.full(MINUS_INF, np.float32), simd.full(MINUS_INF, np.float32)
-    for i in range(0, size, LANES):
-        x = simd.load_masked(scores, base + i, simd.first_lanes(size - i), MINUS_INF)
+    full = size // LANES * LANES
+    for i in range(0, full, LANES):
+        x = simd.load(scores, base + i)
+        b = simd.maximum(simd.minimum(x, a), b)
+        a = simd.maximum(x, a)
+    if full < size:
+        x = simd.load_masked(scores, base + full, simd.first_lanes(size - full), MINUS_INF)
         b = simd.maximum(simd.minimum(x, a), b)
         a = simd.maximum(x, a)
     simd.store(first, (token, 0), a)
     simd.store(second, (token, 0), b)
 
 
-@njit
+@simd.inlined
+def _exclude(scores: Any, start: int, size: int) -> None:
+    none = simd.full(MINUS_INF, np.float32)
+    full = size // LANES * LANES
+    for i in range(0, full, LANES):
+        simd.store(scores, start + i, none)
+    if full < size:
+        simd.store_masked(scores, start + full, none, simd.first_lanes(size - full))
+
+
+@simd.leaf
 def exclude_groups(scores, stride, experts, groups, kept, tokens, first, second, by_group) -> None:
     """Set to -inf the scores of experts outside each token's best groups."""
     size = experts // groups
@@ -97,11 +128,10 @@ def exclude_groups(scores, stride, experts, groups, kept, tokens, first, second,
         outside = simd.mask_bits(rank >= np.int32(kept))
         for t in range(tokens):
             if (outside >> t) & 1:
-                start = t * stride + g * size
-                scores[start : start + size] = MINUS_INF
+                _exclude(scores, t * stride + g * size, size)
 
 
-@njit
+@simd.leaf
 def store_weights(gate, renormalize, scale, top_k, tokens, keys, ids, sums, logits, first, experts) -> None:
     """Replace the scores of the chosen, a token per lane, by their weights.
 
@@ -110,12 +140,11 @@ def store_weights(gate, renormalize, scale, top_k, tokens, keys, ids, sums, logi
     factor = simd.full(scale, np.float32)
     if gate == SIGMOID:
         total = simd.full(0.0 if renormalize else 1.0, np.float32)
-        start = simd.lane_indices(np.int64) * experts + first
-        valid = simd.first_lanes(tokens)
+        for t in range(tokens):
+            for j in range(top_k):
+                keys[j, t] = _widen(logits[first + t * experts + ids[j, t]])
         for j in range(top_k):
-            number = start + simd.convert(simd.load(ids, (j, 0)), np.int64)
-            x = simd.gather(logits, number, valid, 0)
-            weight = _sigmoid(_widen(x))
+            weight = _sigmoid(simd.load(keys, (j, 0)))
             weight = simd.select(weight == weight, weight, np.float32(0.0))
             simd.store(keys, (j, 0), weight)
             if renormalize:

@@ -40,12 +40,11 @@ def _chunk_router(bucket: int) -> Any:
     slots = max(2 * bucket, LANES)
     width = max(bucket, LANES)
 
-    @njit
+    @simd.leaf
     def route(
         logits, bias, experts, top_k, gate, groups, groups_kept, renormalize, scale, start, stop,
-        weights, numbers, counts, maxima, list_values, list_numbers, keys, ids, rows, id_rows, scores, by_group,
+        weights, numbers, counts, maxima, list_values, list_numbers, keys, ids, rows, id_rows, scores, by_group, sums,
     ):  # fmt: skip
-        sums = np.zeros(LANES, np.float32)
         stride = scores.size // LANES
         counts[:] = 0
         for token in range(start, stop, LANES):
@@ -92,7 +91,7 @@ def _chunk_router(bucket: int) -> Any:
     return route
 
 
-@njit
+@simd.leaf
 def _place(counts, block, total, offsets, begins, source, block_expert) -> None:
     """Turn counts per chunk and expert into totals, offsets and each chunk's first row, and fill the padding."""
     chunks, experts = counts.shape
@@ -116,7 +115,7 @@ def _place(counts, block, total, offsets, begins, source, block_expert) -> None:
         block_expert[at // block :] = -1
 
 
-@njit
+@simd.leaf
 def _scatter(numbers, begins, source, start, stop) -> None:
     for slot in range(start, stop):
         e = np.uint64(numbers[slot])
@@ -133,13 +132,13 @@ def _kernel(bucket: int, parallel: bool) -> Any:
     def kernel(logits, bias, settings, chunk, weights, numbers, counts, permutation, scratch):
         experts, top_k, gate, groups, groups_kept, renormalize, scale, block = settings
         total, offsets, begins, source, block_expert = permutation
-        maxima, values, ids_list, keys, ids, rows, id_rows, scores, by_group = scratch
+        maxima, values, lists, keys, ids, rows, id_rows, scores, by_group, sums = scratch
         tokens = weights.size // top_k
         for c in prange(counts.shape[0]):
             route(
                 logits, bias, experts, top_k, gate, groups, groups_kept, renormalize, scale,
                 c * chunk, min((c + 1) * chunk, tokens), weights, numbers, counts[c],
-                maxima[c], values[c], ids_list[c], keys[c], ids[c], rows[c], id_rows[c], scores[c], by_group[c],
+                maxima[c], values[c], lists[c], keys[c], ids[c], rows[c], id_rows[c], scores[c], by_group[c], sums[c],
             )  # fmt: skip
         offsets[0] = tokens * top_k
         _place(counts, block, total, offsets, begins, source, block_expert)
@@ -171,6 +170,7 @@ def _scratch(w: Routing, bucket: int, chunks: int) -> tuple[Any, ...]:
         ((chunks, LANES, LANES), np.float32),
         ((chunks, LANES * stride if sigmoid else LANES), np.float32),
         ((chunks, w.groups, LANES), np.float32),
+        ((chunks, LANES), np.float32),
     )
     arrays = tuple(simd.aligned_empty(shape, kind) for shape, kind in kinds)
     for array in arrays:

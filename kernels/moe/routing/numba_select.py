@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ... import simd
 
@@ -29,7 +28,7 @@ def choices_bucket(top_k: int) -> int:
     return 8 if top_k <= 8 else 16 if top_k <= 16 else 32
 
 
-@njit
+@simd.inlined
 def _store_maxima(scores: Any, base: int, experts: int, maxima: Any, token: int, slots: int) -> None:
     """Write the maxima of one token's columns; columns without a score hold -inf. NaN is skipped."""
     for column in range(0, slots, LANES):
@@ -46,7 +45,7 @@ def _store_maxima(scores: Any, base: int, experts: int, maxima: Any, token: int,
         simd.store(maxima, (token, column), simd.maximum(a, b))
 
 
-@njit
+@simd.leaf
 def _list_all(scores: Any, base: int, experts: int, values: Any, numbers: Any, at: int) -> int:
     """Write all scores of one token, NaN as -inf; return the end of the list."""
     none = simd.full(MINUS_INF, np.float32)
@@ -58,7 +57,7 @@ def _list_all(scores: Any, base: int, experts: int, values: Any, numbers: Any, a
     return at + experts
 
 
-@njit
+@simd.leaf
 def _shorten(top_k: int, values: Any, numbers: Any, at: int, end: int) -> int:
     """Reduce a list to its best, in order, by insertion; return its new end."""
     held = 0
@@ -75,14 +74,14 @@ def _shorten(top_k: int, values: Any, numbers: Any, at: int, end: int) -> int:
     return at + held
 
 
-@njit(forceinline=True)
+@simd.inlined
 def _append(x: Any, number: Any, chosen: Any, values: Any, numbers: Any, at: int) -> int:
     simd.store_compressed(values, at, x, chosen)
     simd.store_compressed(numbers, at, number, chosen)
     return at + simd.count_lanes(chosen)
 
 
-@njit
+@simd.inlined
 def _list_candidates(scores: Any, base: int, experts: int, bound: Any, values: Any, numbers: Any, at: int) -> int:
     """Write the scores at or above a bound, and their experts, in expert order; return the end of the list."""
     limit = simd.full(bound, np.float32)
@@ -115,7 +114,7 @@ def selector(bucket: int) -> Any:
     """
     slots = max(2 * bucket, LANES)
 
-    @njit
+    @simd.leaf
     def select(scores, first, stride, experts, top_k, tokens, maxima, values, numbers, keys, ids):
         for t in range(tokens):
             _store_maxima(scores, first + t * stride, experts, maxima, t, slots)

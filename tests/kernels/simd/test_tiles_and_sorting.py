@@ -84,3 +84,22 @@ def test_sort_columns_by_takes_the_lowest_number_among_equals(kinds: int) -> Non
     _sort_by(keys, numbers)
     np.testing.assert_array_equal(keys[:5], want[0])
     np.testing.assert_array_equal(numbers[:5], want[1])
+
+
+def test_leaf_and_inlined_hold_no_reference_counts() -> None:
+    @simd.inlined
+    def add(a: Any, at: int) -> None:
+        a[at] += 1 if a[at] > 0 else 2
+
+    @simd.leaf
+    def outer(a: Any) -> None:
+        for i in range(a.size):
+            add(a, i)
+
+    values = np.array([-1.0, 0.0, 3.0])
+    outer(values)
+    assert values.tolist() == [1.0, 2.0, 4.0]
+    (assembly,) = outer.inspect_asm().values()
+    body = assembly[: assembly.index("cpython")] if "cpython" in assembly else assembly
+    assert "NRT_incref" not in body
+    assert "lock" not in body
