@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ._output import console
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -32,14 +35,20 @@ def default_folder() -> Path:
     return Path("runs") / f"{utc_now()[:19].replace(':', '-')}_{host_name()}"
 
 
-def open_folder(out: Path | None, settings: Settings, choices: Choices) -> RunFolder:
-    """Create the run folder, or open it again with ``--resume``."""
+@contextmanager
+def open_folder(out: Path | None, settings: Settings, choices: Choices) -> Iterator[RunFolder]:
+    """Create the run folder, or open it again with ``--resume``; after Ctrl-C say how to go on."""
     from ..profiler import RunFolder
 
     command = ["roofcast", *sys.argv[1:]]
-    return RunFolder.create(
-        out or default_folder(), command=command, settings=settings.as_dict(), resume=choices.resume
-    )
+    path = out or default_folder()
+    with RunFolder.create(path, command=command, settings=settings.as_dict(), resume=choices.resume) as folder:
+        try:
+            yield folder
+        except KeyboardInterrupt:
+            what = "what was measured is kept; go on with"
+            console(stderr=True).print(f"interrupted: {what} --resume --out {path}", markup=False, soft_wrap=True)
+            raise
 
 
 def measure_ceilings(folder: RunFolder, device: str, *, full: bool = False) -> None:
@@ -100,8 +109,6 @@ def _judge_by(folder: RunFolder) -> Callable[[Measurement], Measurement]:
 
 def _bar() -> Bar:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from ._output import console
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     return Progress(*columns, console=console(stderr=True), transient=True)
