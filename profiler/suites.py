@@ -49,9 +49,15 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"rows": 64, "vocab": 151_936, "precision": "fp32"},
         {"rows": 128, "vocab": 151_936, "precision": "bf16"},
     ],
+    "train.rmsnorm": [
+        {"tokens": 8192, "hidden": 2048, "precision": "bf16"},
+        {"tokens": 8192, "hidden": 2048, "precision": "bf16", "direction": "backward"},
+        {"tokens": 4096, "hidden": 2048, "precision": "fp32"},
+        {"tokens": 4096, "hidden": 2048, "precision": "fp32", "direction": "backward"},
+    ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
-_FAMILIES = ("moe", "attention", "sampling")
+_FAMILIES = ("moe", "attention", "sampling", "train")
 
 
 class UnknownSuiteError(LookupError):
