@@ -19,6 +19,7 @@ from . import (
     explain,
     export,
     hw,
+    import_silicon,
     loop,
     ops,
     plot,
@@ -46,6 +47,7 @@ app = typer.Typer(
 for _module in _COMMANDS:
     _module.register(app)
 app.add_typer(hw.app, name="hw")
+app.add_typer(import_silicon.app, name="import")
 
 
 def main() -> None:
