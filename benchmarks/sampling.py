@@ -1,12 +1,14 @@
-"""Sampling against torch: logprob and entropy of the chosen token over the vocabularies of real models.
+"""Sampling against torch over the vocabularies of real models.
 
     python benchmarks/sampling.py [--quick] [--json] [--only TEXT]
 
-Peers: ``torch`` is log_softmax, gather and -(p log p).sum(), ``torch_logsumexp`` is gather minus logsumexp.
+Peers of the logprob: ``torch`` is log_softmax, gather and -(p log p).sum(), ``torch_logsumexp`` is gather minus
+logsumexp. Of top-k and top-p: ``torch`` sorts the vocabulary, ``torch_topk`` takes the top k of it first.
 """
 
 from _harness import Comparison, main
 from roofcast.kernels.sampling.logprob.operator import Logprob
+from roofcast.kernels.sampling.top_k_top_p.operator import TopKTopP
 
 QWEN3, LLAMA4 = 151_936, 202_048
 PEERS: dict[str, float | None] = {"torch": 10.0, "torch_logsumexp": None}
@@ -19,7 +21,16 @@ COMPARISONS = [
     Comparison(Logprob(64, QWEN3, top_n=20), {"torch": 10.0}, quick=False),
     Comparison(Logprob(48, LLAMA4), {"torch": 10.0}, roof_target=0.85, quick=False),
     Comparison(Logprob(1, QWEN3), {"torch": None}),
+    Comparison(TopKTopP(64, QWEN3), {"torch": 100.0, "torch_topk": 20.0}, roof_target=0.3),
+    Comparison(TopKTopP(64, QWEN3, top_k=0), {"torch": 100.0}),
+    Comparison(TopKTopP(64, QWEN3, top_k=0, logits="flat"), {"torch": 100.0}, quick=False),
+    Comparison(TopKTopP(64, QWEN3, top_k=0, logits="peaked"), {"torch": 100.0}, quick=False),
+    Comparison(TopKTopP(64, QWEN3, presence=1.5, seen=1024), {"torch": None, "torch_topk": None}, quick=False),
 ]
 
 if __name__ == "__main__":
-    main("Sampling kernels against torch.", COMPARISONS, ["dram.read", "llc.read", "vector.fp32", "exp.fp32"])
+    main(
+        "Sampling kernels against torch.",
+        COMPARISONS,
+        ["dram.read", "llc.read", "vector.fp32", "exp.fp32", "compare.fp32"],
+    )

@@ -49,11 +49,30 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"rows": 64, "vocab": 151_936, "precision": "fp32"},
         {"rows": 128, "vocab": 151_936, "precision": "bf16"},
     ],
+    "sampling.top_k_top_p": [
+        {"rows": 64, "vocab": 151_936, "top_k": 50, "top_p": 0.95},
+        {"rows": 64, "vocab": 151_936, "top_k": 0, "top_p": 0.95},
+        {"rows": 64, "vocab": 151_936, "top_k": 0, "top_p": 0.95, "logits": "flat"},
+        {
+            "rows": 64,
+            "vocab": 151_936,
+            "precision": "bf16",
+            "temperature": 0.7,
+            "top_k": 20,
+            "top_p": 0.8,
+            "presence": 1.5,
+            "seen": 1024,
+        },
+    ],
     "train.rmsnorm": [
         {"tokens": 8192, "hidden": 2048, "precision": "bf16"},
         {"tokens": 8192, "hidden": 2048, "precision": "bf16", "direction": "backward"},
         {"tokens": 4096, "hidden": 2048, "precision": "fp32"},
         {"tokens": 4096, "hidden": 2048, "precision": "fp32", "direction": "backward"},
+    ],
+    "train.adamw": [
+        {"parameters": 8_388_608},
+        {"parameters": 8_388_608, "gradient": "fp32"},
     ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
