@@ -7,19 +7,25 @@ import math
 import numpy as np
 
 from .phase import Context, Phase, Term, parameter_term
+from .work import Array
 from .workloads import PRECISION_BYTES, expert_bytes
+
+
+def sandbox_speed(context: Context) -> Array:
+    """Return the throughput of the sandboxes' CPU over that which the scenario's seconds are given for."""
+    return context.inputs("reward.vera_factor") if context.scenario.reward.cpu == "vera" else np.ones((1, 1))
 
 
 def reward_phase(context: Context) -> Phase:
     """Return verification: what of it shows after the last sequence has ended, and the sandbox hours."""
     s, r = context.scenario, context.scenario.reward
     waves = math.ceil(s.algorithm.sequences / r.concurrency)
-    shown = r.seconds if r.overlapped else waves * r.seconds
-    hours = s.algorithm.sequences * (r.seconds + s.rollout.turns * s.rollout.tool_seconds) / 3600.0
+    factor = sandbox_speed(context)
+    shown = (r.seconds if r.overlapped else waves * r.seconds) / factor
+    busy = s.algorithm.sequences * (r.seconds + s.rollout.turns * s.rollout.tool_seconds) / 3600.0
+    hours = busy / float(factor.reshape(-1)[0])
     formula = "seconds of the last sequence" if r.overlapped else "ceil(sequences / concurrency) x seconds"
-    phase = Phase(
-        "reward", [Term("verification", np.full((1, 1), shown), "scenario", "sandbox", formula, ("the scenario",))]
-    )
+    phase = Phase("reward", [Term("verification", shown, "scenario", "sandbox", formula, ("the scenario",))])
     share = r.active_share if r.billing == "active" else 1.0
     phase.facts = {
         "sandbox_hours": hours,

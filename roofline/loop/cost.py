@@ -20,6 +20,7 @@ from .scenario import Scenario
 from .scenario_file import load_scenario
 from .schedule import Step, schedule
 from .system import System
+from .target import runs
 from .time_source import TimeSource
 from .workloads import OPERATORS
 
@@ -75,6 +76,7 @@ class LoopCost:
             "scenario": self.scenario.name,
             "title": self.scenario.title,
             "rows": self.rows,
+            "runs": runs(self.scenario, self.rows),
             "problems": dict(self.problems),
             "sensitivity": dict(self.sensitivity),
         }

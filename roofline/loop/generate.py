@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .around import sandbox_speed
 from .phase import Context, DoesNotFitError, Phase, Term, operator_term, parameter_term
 from .rollout import Curve, decode_curve
 from .work import Array
@@ -39,7 +40,7 @@ def rollout_phase(context: Context) -> Phase:
     if s.rollout.tool_seconds:
         # A sequence keeps its slot while its tools run; with more sequences than slots this repeats.
         rounds = np.maximum(each / cap, 1.0)
-        wait = rounds * s.rollout.turns * s.rollout.tool_seconds
+        wait = rounds * s.rollout.turns * s.rollout.tool_seconds / sandbox_speed(context)
         phase.add(Term("tools", wait, "scenario", "tools", "turns x tool_seconds x sequences / slots"))
     phase.facts = {
         "replicas": replicas,
@@ -58,25 +59,39 @@ def rollout_shards(context: Context) -> Shards:
     return Shards(r.tensor, r.expert, context.system.domain)
 
 
+def _memory(context: Context, shards: Shards) -> tuple[float, float, float]:
+    """Bytes on one GPU: weights, cache per token, state per sequence."""
+    s = context.scenario
+    weights = weight_bytes(s.model, shards, s.precision.rollout)
+    per_token = cache_bytes_per_token(s.model, shards, s.precision.cache)
+    return weights, per_token, s.model.state_bytes_per_sequence() / s.rollout.tensor
+
+
+def rollout_memory(context: Context) -> tuple[float, float]:
+    """Return bytes per GPU that generation needs at least (weights and the longest sequence), and usable ones."""
+    s = context.scenario
+    weights, per_token, state = _memory(context, rollout_shards(context))
+    longest = s.lengths.prompt.longest + s.observations + s.lengths.response.longest
+    usable = context.system.memory_bytes * context.inputs.by_name["memory.utilization"].mid
+    return weights + longest * per_token + state, float(usable)
+
+
 def sequence_cap(context: Context, shards: Shards) -> Array:
     """Return how many sequences a replica can run at once, from memory and the scenario's limit."""
     s, r = context.scenario, context.scenario.rollout
     groups = r.replica / r.tensor
-    weights = weight_bytes(s.model, shards, s.precision.rollout)
-    available = context.system.memory_bytes * context.inputs("memory.utilization") - weights
-    per_token = cache_bytes_per_token(s.model, shards, s.precision.cache)
-    state = s.model.state_bytes_per_sequence() / r.tensor
-    response = s.lengths.response
-    longest = s.lengths.prompt.longest + s.observations + response.longest
-    resident = s.lengths.prompt.mean + s.observations / 2.0 + response.mean_square / (2.0 * response.mean)
-    room = float(context.system.memory_bytes * context.inputs.by_name["memory.utilization"].mid - weights)
-    if room < longest * per_token + state:
+    weights, per_token, state = _memory(context, shards)
+    needed, usable = rollout_memory(context)
+    if usable < needed:
         raise DoesNotFitError(
             f"{s.name} on {context.system.name}: rollout needs {weights / 1e9:.1f} GB of weights and "
-            f"{(longest * per_token + state) / 1e9:.1f} GB for one sequence per GPU, and "
-            f"{(room + weights) / 1e9:.1f} GB are usable; raise rollout.tensor or rollout.expert, "
+            f"{(needed - weights) / 1e9:.1f} GB for one sequence per GPU, and "
+            f"{usable / 1e9:.1f} GB are usable; raise rollout.tensor or rollout.expert, "
             "or lower the precision"
         )
+    available = context.system.memory_bytes * context.inputs("memory.utilization") - weights
+    response = s.lengths.response
+    resident = s.lengths.prompt.mean + s.observations / 2.0 + response.mean_square / (2.0 * response.mean)
     cap = np.maximum(available / (resident * per_token + state), 1.0) * groups
     return np.minimum(cap, r.max_sequences) if r.max_sequences else cap
 

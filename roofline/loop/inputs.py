@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,19 @@ def scale(item: Input, **changes: Any) -> Input:
     return Input(**{**item.__dict__, **changes})
 
 
+@cache
+def _parameter_file() -> dict[str, Any]:
+    import yaml
+
+    text = (Path(__file__).parent / "data" / "parameters.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)
+
+
+def parameter_names() -> list[str]:
+    """Return the names of the calibrated parameters."""
+    return list(_parameter_file()["parameters"])
+
+
 def parameter_inputs(overrides: Mapping[str, float] | None = None) -> list[Input]:
     """Return the calibrated parameters of ``data/parameters.yaml``; an override fixes one at a value.
 
@@ -141,10 +155,7 @@ def parameter_inputs(overrides: Mapping[str, float] | None = None) -> list[Input
     KeyError
         If an override names no parameter.
     """
-    import yaml
-
-    text = (Path(__file__).parent / "data" / "parameters.yaml").read_text(encoding="utf-8")
-    data = yaml.safe_load(text)
+    data = _parameter_file()
     made = {}
     for name, entry in data["parameters"].items():
         low, mid, high = entry["value"]

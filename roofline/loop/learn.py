@@ -166,10 +166,15 @@ def training_bytes(context: Context) -> float:
     return weights + optimizer + tokens * s.model.hidden * layers * kept / t.tensor + logits
 
 
+def training_memory(context: Context) -> tuple[float, float]:
+    """Return bytes per GPU that the trainer needs, and usable ones."""
+    return training_bytes(context), _TRAIN_MEMORY * context.system.memory_bytes
+
+
 def check_training_memory(context: Context) -> None:
     """Refuse a trainer that does not fit."""
     s = context.scenario
-    needed, usable = training_bytes(context), _TRAIN_MEMORY * context.system.memory_bytes
+    needed, usable = training_memory(context)
     if needed > usable:
         raise DoesNotFitError(
             f"{s.name} on {context.system.name}: training needs {needed / 1e9:.0f} GB per GPU (weights, gradients, "

@@ -33,6 +33,10 @@ def price_input(scenario: Scenario, system: System) -> Input:
         return Input("price.gpu", own.low, own.typical, own.high, "USD/h", source, "scenario", "all-in as given")
     kind = scenario.prices.gpu
     prices = system.profile.prices()
+    if kind == "capital":
+        from .capital import capital_price
+
+        return capital_price(scenario, system)
     price = prices.get(kind)
     if price is None:
         known = ", ".join(name for name in prices if name != "purchase") or "none"

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-_PLAIN = {"s": ("30 s", "second"), "byte": ("2 GiB", "byte"), "USD/h": ("0.05 USD/h", "USD/hour")}
+_PLAIN = {
+    "s": ("30 s", "second"),
+    "byte": ("2 GiB", "byte"),
+    "USD/h": ("0.05 USD/h", "USD/hour"),
+    "USD": ("30000 USD", "USD"),
+    "USD/kWh": ("0.08 USD/kWh", "USD/kWh"),
+}
 
 
 @cache
@@ -53,3 +59,5 @@ def _reader(unit: str) -> BeforeValidator:
 Seconds = Annotated[float, _reader("s"), Field(examples=["30 s"])]
 Bytes = Annotated[float, _reader("byte"), Field(examples=["2 GiB"])]
 UsdPerHour = Annotated[float, _reader("USD/h"), Field(examples=["0.05 USD/h"])]
+Usd = Annotated[float, _reader("USD"), Field(examples=["30000 USD"])]
+UsdPerKwh = Annotated[float, _reader("USD/kWh"), Field(examples=["0.08 USD/kWh"])]

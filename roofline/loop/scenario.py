@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import difflib
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from .inputs import parameter_names
 from .model import Model, UnknownModelError, load_model
-from .sections import Algorithm, Cluster, Precisions, Prices, Reward, Rollout, Section, SequenceLengths, Share, Train
+from .sections import (
+    Algorithm,
+    Cluster,
+    Goal,
+    Precisions,
+    Prices,
+    Reward,
+    Rollout,
+    Section,
+    SequenceLengths,
+    Share,
+    Train,
+)
+
+
+def _known_parameters(values: dict[str, float]) -> dict[str, float]:
+    known = parameter_names()
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+            raise ValueError(f"{name} is not a calibrated parameter; {hint}")
+    return values
 
 
 class Scenario(Section):
@@ -27,7 +51,10 @@ class Scenario(Section):
     delta_share: Share = Field(default=0.05, description="share of the weights' bytes that a delta sync sends")
     reward: Reward = Field(default_factory=lambda: Reward.model_validate({}))
     prices: Prices = Field(default_factory=lambda: Prices.model_validate({}))
-    parameters: dict[str, float] = Field(default_factory=dict, description="calibrated parameters to fix at a value")
+    parameters: Annotated[dict[str, float], AfterValidator(_known_parameters)] = Field(
+        default_factory=dict, description="calibrated parameters to fix at a value"
+    )
+    goal: Goal | None = Field(default=None, description="pass rate that the run is to reach")
     systems: list[str] = Field(
         default=["b200-hgx", "gb300-nvl72", "vera-rubin-nvl72"], description="profiles used by default"
     )

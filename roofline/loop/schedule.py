@@ -41,9 +41,7 @@ def schedule(scenario: Scenario, phases: dict[str, Phase], overhead: Array) -> S
     )
 
 
-def follow(
-    kind: str, t: dict[str, Array], overhead: Array, *, gpus: Value, generating: Value, training: Value
-) -> Step:
+def follow(kind: str, t: dict[str, Array], overhead: Array, *, gpus: Value, generating: Value, training: Value) -> Step:
     """Return the step of a schedule; seconds and numbers of GPUs may be arrays that broadcast.
 
     ``sync``: phases one after the other. ``one_step_off``: generation (with verification) runs beside

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from .lengths import Lengths
-from .quantity import Bytes, Seconds, UsdPerHour
+from .quantity import Bytes, Seconds, Usd, UsdPerHour, UsdPerKwh
 
 Precision = Literal["bf16", "fp16", "fp8", "nvfp4"]
 Share = Annotated[float, Field(ge=0, le=1)]
-PriceKind = Literal["tco_hyperscaler", "tco_neocloud", "rental_3y", "on_demand", "spot"]
+PriceKind = Literal["tco_hyperscaler", "tco_neocloud", "rental_3y", "on_demand", "spot", "capital"]
 
 
 class Section(BaseModel):
@@ -149,14 +149,23 @@ class Reward(Section):
     )
     billing: Literal["allocated", "active"] = "allocated"
     active_share: Share = Field(default=1.0, description="share of allocated vCPU time that is active")
+    cpu: Literal["x86", "vera"] = Field(
+        "x86",
+        description="seconds are given for x86; on Vera they and tool_seconds divide by reward.vera_factor",
+    )
 
 
 class PriceRange(Section):
-    """A price with its spread."""
+    """A price with its spread; one quantity alone is a price without spread."""
 
     low: UsdPerHour
     typical: UsdPerHour
     high: UsdPerHour
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alone(cls, value: Any) -> Any:
+        return dict.fromkeys(("low", "typical", "high"), value) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _possible(self) -> PriceRange:
@@ -165,13 +174,62 @@ class PriceRange(Section):
         return self
 
 
+class Capital(Section):
+    """Own hardware, for ``prices.gpu: capital``: price of the system, depreciated, with power and operations."""
+
+    years: PositiveFloat = Field(default=4.0, description="depreciation")
+    residual_share: Share = Field(default=0.1, description="value left at the end over the price")
+    interest: Share = Field(default=0.08, description="cost of capital per year")
+    utilization: Annotated[float, Field(gt=0, le=1)] = Field(0.8, description="share of hours in use")
+    around_share: NonNegativeFloat = Field(
+        0.25, description="network, storage and installation over the price of the system (assumed)"
+    )
+    operations_share: Share = Field(
+        default=0.05, description="staff, repair and space per year over the price (assumed)"
+    )
+    electricity: dict[Literal["low", "typical", "high"], UsdPerKwh] = Field(
+        default={"low": 0.0672, "typical": 0.0871, "high": 0.15},
+        description="USD per kWh; default: US EIA, Texas to July 2026, industrial mean of May 2026; high assumed",
+    )
+    purchase: dict[str, Usd] = Field(
+        default_factory=dict, description="USD per GPU with its share of the server, by system; default: the profile's"
+    )
+
+
 class Prices(Section):
     """What is paid. ``gpu`` names a price of the hardware profiles; ``gpu_per_hour`` gives it per system instead."""
 
     gpu: PriceKind = "tco_neocloud"
+    capital: Capital = Field(default_factory=lambda: Capital.model_validate({}))
     gpu_per_hour: dict[str, PriceRange] = Field(
         default_factory=dict, description="by system name; replaces the profile's"
     )
     vcpu: UsdPerHour = Field(default=0.0504, description="USD per vCPU-hour (E2B and Daytona, 2026)")
     memory: UsdPerHour = Field(default=0.0162, description="USD per GiB-hour (E2B and Daytona, 2026)")
     own_sandboxes: bool = Field(default=False, description="sandboxes run on CPUs already paid for")
+
+
+class LearningCurve(Section):
+    """Pass rate over steps, a sigmoid in the logarithm of the steps (ScaleRL, arXiv 2510.13786).
+
+    rate = start + (ceiling - start) / (1 + (midpoint_steps / steps)^exponent).
+    """
+
+    start: Share
+    ceiling: Share
+    midpoint_steps: PositiveFloat
+    exponent: PositiveFloat = 1.0
+    error: Share = Field(default=0.0, description="root mean square error of a fit, in pass rate")
+
+    @model_validator(mode="after")
+    def _possible(self) -> LearningCurve:
+        if self.ceiling <= self.start:
+            raise ValueError(f"ceiling = {self.ceiling:g} must be above start = {self.start:g}")
+        return self
+
+
+class Goal(Section):
+    """What a run is for: a pass rate on a learning curve. Without one, ``algorithm.steps`` is the run."""
+
+    pass_rate: Share
+    curve: LearningCurve
