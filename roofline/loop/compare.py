@@ -87,6 +87,18 @@ def compare(
     )
 
 
+def phase_ratio(scenario: Scenario, system: str, against: str, phase: str) -> Band:
+    """Return the first system's GPU-seconds of one phase over the second's.
+
+    Raises
+    ------
+    DoesNotFitError
+        If one of them cannot run the scenario.
+    """
+    first, second = (_Side.of(make_context(scenario, System.load(name)), phase) for name in (system, against))
+    return _ratio((first, first.seconds), (second, second.seconds))
+
+
 @dataclass(frozen=True)
 class _Side:
     """One system's step, over the variants of its own inputs."""
@@ -98,12 +110,13 @@ class _Side:
     sandboxes: float
 
     @classmethod
-    def of(cls, context: Context) -> _Side:
+    def of(cls, context: Context, phase: str | None = None) -> _Side:
         phases, step = run_step(context)
         used = {name: phases["reward"].facts[name] for name in ("vcpu_hours", "gib_hours")}
         hours = step.seconds * context.scenario.cluster.gpus / 3600.0
         sandboxes = float(bill(context, np.zeros((1, 1)), **used).usd.reshape(-1)[0])
-        return cls(context, step.seconds, hours, bill(context, hours, **used).usd, sandboxes)
+        seconds = phases[phase].seconds if phase else step.seconds
+        return cls(context, seconds, hours, bill(context, hours, **used).usd, sandboxes)
 
 
 def _ratio(over: tuple[_Side, Array], under: tuple[_Side, Array]) -> Band:

@@ -147,3 +147,11 @@ def _prefill(context: Context, phase: Phase, shards: Shards, replicas: float) ->
     for operation in operations(s.model, work, shards):
         seconds = passes * context.times.time(operation, s.precision.rollout, context.inputs)
         phase.add(operator_term(context, operation, seconds, s.precision.rollout))
+
+
+def prefill_seconds(context: Context) -> Array:
+    """Return the part of the rollout phase that reads prompts and observations: (variants, 1)."""
+    r = context.scenario.rollout
+    phase = Phase("prefill")
+    _prefill(context, phase, rollout_shards(context), context.scenario.cluster.generating / r.replica)
+    return phase.scaled(context.inputs("model.residual")).seconds
