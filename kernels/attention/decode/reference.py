@@ -79,9 +79,9 @@ def compare(output: Arrays, expected: Arrays, inputs: Inputs) -> Check:
     """Allow ``e = tolerance(fp32, longest sequence, precision) + (8 u_fp32 + u) scale max|q| max|k|``.
 
     The first term is the sum over keys, and the weights rounded to the precision of the values before they meet; the
-    second (see `_score_error`) the scores, whose absolute error is the relative one of a weight. ``out`` may err by ``e`` times the larger
-    of the number and the root mean square of its sequence, so that a long sequence is not judged by a short one;
-    ``lse`` by ``e`` times the larger of the number and 1.
+    second (see `_score_error`) the scores, whose absolute error is the relative one of a weight. ``out`` may err by
+    ``e`` times the larger of the number and the root mean square of its sequence, so that a long sequence is not
+    judged by a short one; ``lse`` by ``e`` times the larger of the number and 1.
     """
     w: Any = inputs.workload
     allowed = tolerance("fp32", w.context, output=w.precision) + _score_error(inputs)
