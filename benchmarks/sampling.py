@@ -8,6 +8,7 @@ logsumexp. Of top-k and top-p: ``torch`` sorts the vocabulary, ``torch_topk`` ta
 
 from _harness import Comparison, main
 from roofcast.kernels.sampling.logprob.operator import Logprob
+from roofcast.kernels.sampling.speculative_verify.operator import SpeculativeVerify
 from roofcast.kernels.sampling.top_k_top_p.operator import TopKTopP
 
 QWEN3, LLAMA4 = 151_936, 202_048
@@ -26,6 +27,8 @@ COMPARISONS = [
     Comparison(TopKTopP(64, QWEN3, top_k=0, logits="flat"), {"torch": 100.0}, quick=False),
     Comparison(TopKTopP(64, QWEN3, top_k=0, logits="peaked"), {"torch": 100.0}, quick=False),
     Comparison(TopKTopP(64, QWEN3, presence=1.5, seen=1024), {"torch": None, "torch_topk": None}, quick=False),
+    Comparison(SpeculativeVerify(16, 4, 1, QWEN3), {"torch": None}),
+    Comparison(SpeculativeVerify(8, 2, 2, QWEN3, acceptance=0.6), {"torch": None}, quick=False),
 ]
 
 if __name__ == "__main__":

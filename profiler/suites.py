@@ -64,6 +64,10 @@ WORKLOADS: dict[str, list[Fields]] = {
             "seen": 1024,
         },
     ],
+    "sampling.speculative_verify": [
+        {"batch": 16, "draft_length": 4, "branches": 1, "vocab": 151_936, "acceptance": 0.8},
+        {"batch": 8, "draft_length": 2, "branches": 2, "vocab": 151_936, "acceptance": 0.6},
+    ],
     "train.rmsnorm": [
         {"tokens": 8192, "hidden": 2048, "precision": "bf16"},
         {"tokens": 8192, "hidden": 2048, "precision": "bf16", "direction": "backward"},
@@ -73,6 +77,21 @@ WORKLOADS: dict[str, list[Fields]] = {
     "train.adamw": [
         {"parameters": 8_388_608},
         {"parameters": 8_388_608, "gradient": "fp32"},
+    ],
+    "rl.policy_loss": [
+        {"sequences": 512, "length": 8192},
+        {"sequences": 512, "length": 8192, "kl": 0.001},
+        {"sequences": 512, "length": 8192, "lengths": "lognormal"},
+        # Bounds of the GSPO paper, section 5.1.
+        {
+            "sequences": 512,
+            "length": 8192,
+            "algorithm": "gspo",
+            "normalization": "sequence",
+            "clip_low": 3e-4,
+            "clip_high": 4e-4,
+            "drift": 0.02,
+        },
     ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")

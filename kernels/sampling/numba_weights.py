@@ -96,45 +96,50 @@ def mass_above(x: Any, n: Any, bound: Any, base: Any, scale: Any, unit: Any) -> 
 
 
 @njit
-def _fill(x: Any, n: Any, base: Any, scale: Any, unit: Any, w: Any) -> None:
+def _between(x: Any, n: Any, low: Any, high: Any, y: Any) -> Any:
+    """List the logits above ``low`` and up to ``high`` in ``y``, which may be ``x``; return how many there are."""
+    count, lower, upper = _ZERO, value_of(low), value_of(high)
     for i in range(0, n, _LANES):
         v = simd.load(x, i) if n - i >= _LANES else simd.load_masked(x, i, simd.first_lanes(n - i), _MINUS_INF)
-        simd.store(w, i, weights(v, base, scale, unit))
+        inside = (v > lower) & (v <= upper)
+        simd.store_compressed(y, count, v, inside)
+        count += simd.count_lanes(inside)
+    return count
 
 
 @njit
-def _listed_above(x: Any, w: Any, n: Any, bound: Any) -> Any:
-    a = simd.full(0, np.int64)
-    b = a
-    full = n // (2 * _LANES) * (2 * _LANES)
-    for i in range(0, full, 2 * _LANES):
-        a = a + _where_above(simd.load(x, i), bound, simd.load(w, i))
-        b = b + _where_above(simd.load(x, i + _LANES), bound, simd.load(w, i + _LANES))
-    for i in range(full, n, _LANES):
-        v = simd.load_masked(x, i, simd.first_lanes(n - i), _MINUS_INF)
-        a = a + _where_above(v, bound, simd.load(w, i))
-    return simd.sum_lanes(a + b)
+def _range(x: Any, n: Any) -> Any:
+    a, b = simd.full(np.float32(np.inf), np.float32), simd.full(_MINUS_INF, np.float32)
+    for i in range(0, n, _LANES):
+        inside = simd.first_lanes(n - i)
+        a = simd.minimum(simd.load_masked(x, i, inside, np.float32(np.inf)), a)
+        b = simd.maximum(simd.load_masked(x, i, inside, _MINUS_INF), b)
+    return simd.min_lanes(a), simd.max_lanes(b)
 
 
 @njit
-def _least_listed(x: Any, w: Any, n: Any, low: Any, high: Any, offset: Any, target: Any) -> Any:
+def least_below_target(x, n, low, high, offset, target, base, scale, unit, y):
+    """Return the smallest key in (low, high] above which lies less than the target.
+
+    ``offset`` is the weight above ``high``. Halves the range and drops what falls outside; the scratch ``y`` holds
+    ``n`` logits in whole vectors.
+    """
+    count = _between(x, n, low, high, y)
+    if offset + mass_above(y, count, value_of(low), base, scale, unit) < target:
+        return low + _ONE
+    if count > _ZERO:
+        least, most = _range(y, count)
+        low, high = max(low, key_below(least)), min(high, key_of(most))
     while high - low > _ONE:
         middle = (low + high) >> _ONE
-        if offset + _listed_above(x, w, n, value_of(middle)) < target:
+        mass = mass_above(y, count, value_of(middle), base, scale, unit)
+        if offset + mass < target:
             high = middle
+            offset += mass
         else:
             low = middle
+        count = _between(y, count, low, high, y)
     return high
-
-
-@njit
-def least_below_target(x, n, low, high, offset, target, base, scale, unit, w):
-    """Return the smallest key in (low, high] above which lies less than the target, ``offset`` included.
-
-    The scratch ``w`` holds whole vectors up to ``n``.
-    """
-    _fill(x, n, base, scale, unit, w)
-    return _least_listed(x, w, n, low, high, offset, target)
 
 
 @njit
@@ -183,30 +188,33 @@ def _split(x, n, low, lower, upper, base, scale, unit, near, masses, counts):
 
 
 @njit
-def _guess(x, n, low, high, below, sample, w, room, base, scale, unit):
+def _guess(x, n, low, high, below, sample, y, room, base, scale, unit):
     """Return keys that likely enclose the one below which lies a weight, with no more than ``room`` logits between."""
     vectors = min(sample.size, n) // _LANES
     step = n // vectors // _LANES * _LANES
     for k in range(vectors):
         simd.store(sample, k * _LANES, simd.load(x, k * step))
     size = vectors * _LANES
-    _fill(sample, size, base, scale, unit, w)
-    total = _listed_above(sample, w, size, value_of(low))
+    total = mass_above(sample, size, value_of(low), base, scale, unit)
     factor = np.float64(size) / np.float64(n)
     wanted = below * factor
-    middle = _least_listed(sample, w, size, low, high, _ZERO, total - np.int64(wanted))
+    middle = least_below_target(sample, size, low, high, _ZERO, total - np.int64(wanted), base, scale, unit, y)
     at = simd.full(value_of(middle), np.float32)
     # Terms below the threshold are at most as large as the one there, which bounds the deviation of their sum.
     largest = np.float64(simd.lane(weights(at, base, scale, unit), 0))
     spread = _DEVIATIONS * np.sqrt(largest * max(wanted, 0.0)) + largest
-    lower = _least_listed(sample, w, size, low, middle, _ZERO, total - np.int64(wanted - spread))
-    upper = _least_listed(sample, w, size, middle, high, _ZERO, total - np.int64(wanted + spread))
+    over = mass_above(sample, size, value_of(middle), base, scale, unit)
+    target = total - np.int64(wanted - spread)
+    lower = least_below_target(sample, size, low, middle, over, target, base, scale, unit, y)
+    target = total - np.int64(wanted + spread)
+    upper = least_below_target(sample, size, middle, high, _ZERO, target, base, scale, unit, y)
     # No more than fit: where few tokens hold nearly everything, the sample tells nothing but that they lie on top.
-    _fill(sample, size, base, np.float32(0.0), unit, w)
-    fitting = np.int64(np.float64(room) * factor) * np.int64(unit)
-    over = _listed_above(sample, w, size, value_of(upper))
-    most = _least_listed(sample, w, size, low, upper, _ZERO, over + fitting)
-    return max(lower, most), upper
+    one, count = np.int64(unit), np.float32(0.0)
+    if mass_above(sample, size, value_of(lower), base, count, unit) > np.int64(room * factor) * one:
+        over = mass_above(sample, size, value_of(upper), base, count, unit)
+        target = over + np.int64(room * factor) * one
+        lower = least_below_target(sample, size, lower, upper, over, target, base, count, unit, y)
+    return lower, upper
 
 
 @njit
@@ -221,14 +229,14 @@ def threshold(x, n, low, high, estimate, share, target, base, scale, unit, scrat
     The second number is how many logits lie above the listed ones, where ``masses``, ``counts`` and ``near`` of the
     scratch describe the blocks of the row; else -1. The third is the key above which they lie.
     """
-    near, w, sample, masses, counts = scratch
+    near, y, sample, masses, counts = scratch
     if n <= near.size - _LANES:
         if share > 0.0:
             target = share_of(mass_above(x, n, value_of(low), base, scale, unit), share)
-        return least_below_target(x, n, low, high, _ZERO, target, base, scale, unit, w), -_ONE, high
+        return least_below_target(x, n, low, high, _ZERO, target, base, scale, unit, y), -_ONE, high
     wanted = share * estimate if share > 0.0 else np.float64(target)
     room = near.size - _LANES
-    lower, upper = _guess(x, n, low, high, estimate - wanted, sample, w, room // 2, base, scale, unit)
+    lower, upper = _guess(x, n, low, high, estimate - wanted, sample, y, room, base, scale, unit)
     lower, upper = max(lower, low), min(max(upper, lower + _ONE), high)
     while high - low > _ONE:
         total, above, over, count = _split(x, n, low, lower, upper, base, scale, unit, near, masses, counts)
@@ -238,8 +246,8 @@ def threshold(x, n, low, high, estimate, share, target, base, scale, unit, scrat
         if above >= target:
             low = upper
         elif count <= room:
-            key = least_below_target(near, count, lower, upper, above, target, base, scale, unit, w)
-            if key > lower + _ONE or above + _listed_above(near, w, count, value_of(lower)) >= target:
+            key = least_below_target(near, count, lower, upper, above, target, base, scale, unit, y)
+            if key > lower + _ONE or above + mass_above(near, count, value_of(lower), base, scale, unit) >= target:
                 return key, over, upper
             high = lower
         elif mass_above(x, n, value_of(lower), base, scale, unit) < target:

@@ -18,8 +18,8 @@ from .numba_row import sample_row
 from .operator import ROW_PARAMETERS, TopKTopP, check_lists
 
 _LANES = simd.LANES
-_CANDIDATES = 12_288
-_SAMPLE = 2048
+_CANDIDATES = 16_384
+_SAMPLE = 1024
 _MINUS_INF = np.float32(-np.inf)
 
 
@@ -54,7 +54,7 @@ def _kernel() -> Any:
     @njit(parallel=True, error_model="numpy")
     def draw_rows(
         logits, logits16, temperature, top_k, top_p, min_p, repetition, presence, frequency, seen_token, seen_count,
-        bias_token, bias, seed, offset, unit, work, maxima, values, near, listed, sample, masses, counts, token,
+        bias_token, bias, seed, offset, unit, work, maxima, values, near, rest, sample, masses, counts, token,
         logprob, kept
     ):  # fmt: skip
         for r in prange(token.size):
@@ -70,7 +70,7 @@ def _kernel() -> Any:
                 _adjust(
                     row, bias_token[r], bias[r], seen_token[r], seen_count[r], repetition[r], presence[r], frequency[r]
                 )
-            scratch = near[thread], listed[thread], sample[thread], masses[thread], counts[thread]
+            scratch = near[thread], rest[thread], sample[thread], masses[thread], counts[thread]
             token[r], logprob[r], kept[r] = sample_row(
                 row, temperature[r], np.int64(top_k[r]), top_p[r], min_p[r], seed[r], offset[r], unit, maxima[thread],
                 values[thread], scratch
@@ -99,7 +99,7 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
         (blocks, np.float32),
         (_CANDIDATES, np.float32),
         (_CANDIDATES, np.float32),
-        (_CANDIDATES, np.int64),
+        (_CANDIDATES, np.float32),
         (_SAMPLE, np.float32),
         (blocks, np.int64),
         (blocks, np.int64),

@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from ... import simd
+from ..numba_draw import scaled_draw
 from ..numba_weights import BLOCK, key_below, key_of, least_below_target, mass_above, threshold, value_of, weights
-from ..philox_numba import random_words
 
 _LANES = simd.LANES
 _STEP = 4 * _LANES
@@ -27,7 +27,6 @@ _LN_2 = math.log(2.0)
 _LEAST, _MOST = np.float32(-126.0), np.float32(126.0)
 # The error of a mantissa that is the fraction averages to this much of a unit of the exponent.
 _MANTISSA, _BIASED = np.float32(2.0**23), np.float32((127.0 - 0.0573) * 2.0**23)
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @njit(forceinline=True)
@@ -148,16 +147,6 @@ def _block_mass(row: Any, start: int, stop: int, kept: Any, top: Any, scale: Any
         a = a + simd.select(stays, weights(x, top, scale, unit), _ZERO)
         count += simd.count_lanes(stays)
     return simd.sum_lanes(a), count
-
-
-@njit
-def scaled_draw(seed: Any, offset: Any, total: Any) -> Any:
-    """Return the whole part of a 64-bit uniform number in [0, 1) times a total below 2**62."""
-    w0, w1, _, _ = random_words(np.uint64(seed), np.uint64(offset))
-    t0, t1 = np.uint64(total) >> _HALF, np.uint64(total) & _LOW
-    low, cross, other = w1 * t1, w0 * t1, w1 * t0
-    carry = (low >> _HALF) + (cross & _LOW) + (other & _LOW)
-    return np.int64(w0 * t0 + (cross >> _HALF) + (other >> _HALF) + (carry >> _HALF))
 
 
 @njit

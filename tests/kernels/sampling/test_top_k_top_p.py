@@ -167,7 +167,7 @@ def test_samples_that_mislead_cost_time_and_nothing_else() -> None:
     """Whatever the strided sample holds, the threshold is found: by halving if it must."""
     vocab, rng = 60_000, np.random.default_rng(0)
     rows = rng.normal(0, 1, (6, vocab))
-    step = vocab // 128 // 16 * 16
+    step = vocab // 64 // 16 * 16
     sampled = np.arange(vocab) % step < 16
     rows[0, sampled] -= 20
     rows[1, sampled] += 20
