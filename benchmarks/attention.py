@@ -1,0 +1,28 @@
+"""Attention against torch: one step of decoding over a paged cache.
+
+    python benchmarks/attention.py [--quick] [--json] [--only TEXT]
+
+Peers get each sequence's keys and values contiguous, gathered outside the timing: ``torch`` is grouped matrix products,
+``torch_sdpa`` is scaled_dot_product_attention with enable_gqa.
+"""
+
+from _harness import Comparison, main
+from roofcast.kernels.attention.decode.operator import AttentionDecode
+
+PEERS: dict[str, float | None] = {"torch": 2.0, "torch_sdpa": 2.0}
+DENSE = {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 8}
+MIXED = {"batch": 12, "context": 32_768, "q_heads": 16, "kv_heads": 4, "lengths": "log_uniform", "shortest": 64}
+
+COMPARISONS = [
+    Comparison(AttentionDecode(**DENSE), PEERS, roof_target=0.85),
+    Comparison(AttentionDecode(**DENSE, precision="bf16"), PEERS, roof_target=0.75),
+    Comparison(AttentionDecode(**MIXED), {"torch": None}, roof_target=0.75),
+    Comparison(AttentionDecode(**MIXED, precision="bf16"), {"torch": None}, quick=False),
+    Comparison(AttentionDecode(8, 4096), {"torch": 2.0}, quick=False),
+    Comparison(AttentionDecode(**DENSE, window=1024), {"torch": 2.0}, quick=False),
+    Comparison(AttentionDecode(**DENSE, query_tokens=4), {"torch": None}, quick=False),
+    Comparison(AttentionDecode(**DENSE, page_size=256), {"torch": 2.0}, quick=False),
+]
+
+if __name__ == "__main__":
+    main("Attention kernels against torch.", COMPARISONS, ["dram.read", "vector.fp32", "matrix.bf16", "exp.fp32"])
