@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Json, split_names
+from ._loop_options import DEFAULT_SCENARIO as DEFAULT_SCENARIO
+from ._loop_options import FigureFile, FromRun, OnSystems, SetFields, place, scenario_of, systems, tell_files
+from ._options import Json
 
 if TYPE_CHECKING:
     from ..roofline.loop import LoopCost
 
-DEFAULT_SCENARIO = "qwen3-30b-a3b-grpo-math"
 _COLUMNS = ("row", "phase", "time", "80 % band", "GPU-hours", "kWh", "USD", "80 % band", "bound by", "basis")
 _RIGHT = ("time", "GPU-hours", "kWh", "USD")
+_RUN_COLUMNS = ("system", "steps", "hours", "GPU-hours", "kWh", "USD", "80 % band", "USD per rollout", "USD per point")
 
 
 def register(app: typer.Typer) -> None:
@@ -23,32 +25,62 @@ def register(app: typer.Typer) -> None:
 
 
 def loop(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="Run folder whose projections to use and to write loop.* to.")
+    where: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SCENARIO|RUN]",
+            help="Scenario file or shipped name; or a run folder, whose projections to use and to write loop.* to.",
+        ),
     ] = None,
     scenario: Annotated[
-        str, typer.Option(metavar="FILE", help="Scenario file, or the name of a shipped one.")
-    ] = DEFAULT_SCENARIO,
-    on: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="System to run on; repeat or separate by commas.")
+        str | None, typer.Option(metavar="FILE", help="Scenario file, or the name of a shipped one.")
     ] = None,
+    on: OnSystems = None,
+    run: FromRun = None,
+    set_: SetFields = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Learning curve to fit: columns steps,pass_rate. Goes with --pass-rate."),
+    ] = None,
+    pass_rate: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Pass rate that the run is to reach on the curve.")
+    ] = None,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("--out", metavar="FILE", help=".parquet .csv .json .xlsx .focus.csv agg_NAME.json; repeat."),
+    ] = None,
+    figure: FigureFile = None,
     json: Json = False,
 ) -> None:
     """Estimate seconds, GPU-hours, kWh and dollars of one step, per phase, with bands.
 
     Without a run folder every operator stands on specifications; with one, measured operators take their projection.
 
-    Example: roofcast loop --scenario scenarios/qwen3-30b-a3b-grpo-math.yaml --on b200,vera-rubin-nvl72
+    Example: roofcast loop qwen3-30b-a3b-grpo-math --on b200,gb300-nvl72,vera-rubin-nvl72 --out cost.xlsx
     """
-    from ..profiler import load_run
     from ..roofline.loop import loop_cost, write_loop
+    from ..roofline.loop.change import changed
+    from ..roofline.loop.exports.write import write_cost
+    from ..roofline.loop.figures import phase_bars
 
-    if run is not None:
-        load_run(run)
-    cost = loop_cost(scenario, split_names(on) if on else None, run)
+    run, named = place(where, run)
+    chosen = scenario_of(scenario or named, set_)
+    if (curve is None) != (pass_rate is None):
+        raise typer.BadParameter("--curve and --pass-rate go together")
+    if curve is not None:
+        from ..roofline.loop.target import fit_curve, read_points
+
+        goal = {"pass_rate": pass_rate, "curve": fit_curve(read_points(curve)).model_dump()}
+        chosen = changed(chosen, {"goal": goal})
+    cost = loop_cost(chosen, systems(on), run)
     if run is not None:
         write_loop(run, cost)
+    files = [write_cost(cost, path) for path in out or []]
+    if figure is not None:
+        files.append(phase_bars(cost, figure))
     show_loop(cost, json=json)
+    if not json:
+        tell_files(files)
     if not cost.rows:
         raise typer.Exit(1)
 
@@ -79,5 +111,22 @@ def show_loop(cost: LoopCost, *, json: bool) -> None:
             if row["system"] == system
         ]
         shown.print(table(f"One step of {cost.scenario.title} on {system}", _COLUMNS, cells, right=_RIGHT))
+    runs = cost.as_dict()["runs"]
+    if runs:
+        rate = runs[0].get("pass_rate")
+        title = "The run" if rate is None else f"The run to a pass rate of {rate:g}"
+        shown.print(table(title, _RUN_COLUMNS, [_run_cells(row) for row in runs], right=_RUN_COLUMNS[1:]))
     for system, reason in cost.problems.items():
         shown.print(f"{system}: {reason}", markup=False)
+
+
+def _run_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    names = ("steps", "hours", "gpu_hours", "kwh", "usd")
+    point = f"{row['usd_per_point_mid']:.3g}" if "usd_per_point_mid" in row else ""
+    return (
+        row["system"],
+        *(f"{row[f'{name}_mid']:,.4g}" for name in names),
+        f"{row['usd_low']:,.3g} to {row['usd_high']:,.3g}",
+        f"{row['usd_per_rollout_mid']:.3g}",
+        point,
+    )

@@ -12,7 +12,9 @@ import typer
 
 from . import (
     bench,
+    break_even,
     ceilings,
+    claims,
     compare,
     compile_kernels,
     doctor,
@@ -22,16 +24,22 @@ from . import (
     import_silicon,
     loop,
     ops,
+    plan,
     plot,
     project,
     report,
     run,
+    sensitivity,
+    sweep,
+    validate,
+    what_if,
 )
 
 # In the order of --help: the main job, its steps, what else measures, and what looks things up.
 _COMMANDS = (
     run,
     *(bench, ceilings, plot, project, loop, report, explain),
+    *(what_if, break_even, sensitivity, plan, sweep, claims, validate),
     *(compare, export, compile_kernels),
     *(ops, doctor),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .inputs import Inputs
 from .money import Bill, bill, watts
 from .phase import Context, Phase, Term, parameter_term
+from .scenario import Scenario
 from .schedule import PHASES, Step
 from .work import Array
 
@@ -128,3 +130,36 @@ def _provenance(context: Context, phase: Phase, step: Step | None) -> dict[str, 
         made["schedule"] = {"kind": context.scenario.schedule, "staleness_steps": step.staleness}
         made["sensitivity"] = inputs.sensitivity(_all_variants(step.seconds, inputs))[:12]
     return made
+
+
+@dataclass(frozen=True)
+class PaidFor:
+    """A thing that a row's dollars pay for: GPU-hours, vCPU-hours or GiB-hours.
+
+    ``column`` is the row's quantity; those of sandboxes have no band.
+    """
+
+    name: str
+    column: str
+    unit: str
+    resource: str
+    banded: bool = False
+
+    def quantity(self, row: dict[str, Any], end: str) -> float:
+        """Return how much of it a row uses, at the low, mid or high end."""
+        return float(row[f"{self.column}_{end}" if self.banded else self.column])
+
+    def price(self, row: dict[str, Any], scenario: Scenario) -> float:
+        """Return USD per unit."""
+        if self.name == "gpu":
+            return float(row["provenance"]["price"]["mid"])
+        if scenario.prices.own_sandboxes:
+            return 0.0
+        return scenario.prices.vcpu if self.name == "vcpu" else scenario.prices.memory
+
+
+PAID_FOR = (
+    PaidFor("gpu", "gpu_hours", "GPU-hours", "GPU", banded=True),
+    PaidFor("vcpu", "vcpu_hours", "vCPU-hours", "Sandbox CPU"),
+    PaidFor("memory", "gib_hours", "GiB-hours", "Sandbox memory"),
+)

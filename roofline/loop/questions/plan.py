@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..cost import LoopCost, loop_cost
+from ..quantity import parse
 from ..scenario import Scenario
-from ..scenario_file import load_scenario
+from ..scenario_file import ScenarioError, load_scenario
 from .layouts import gpu_counts
 from .quick import Quick
 from .search import Choice, Objective, Search
@@ -124,3 +125,20 @@ def _remedies(search: Search, by_count: list[Choice], deadline_s: float | None, 
             return [*made, f"or allow {gpus} GPUs, which take {found.time_s:.4g} s"]
     phase = max(fastest.seconds, key=lambda name: fastest.seconds[name])
     return [*made, f"more GPUs alone do not help; {phase} takes {fastest.seconds[phase]:.4g} s of it"]
+
+
+def read_deadline(text: str) -> float:
+    """Return the seconds of a time with a unit.
+
+    Raises
+    ------
+    ScenarioError
+        If it is none.
+    """
+    try:
+        seconds = parse(text, "s")
+    except ValueError as error:
+        raise ScenarioError(f"deadline {text!r}: {error}") from None
+    if seconds <= 0:
+        raise ScenarioError(f"deadline {text!r}: must be above 0")
+    return seconds

@@ -20,6 +20,7 @@ from ..scenario_file import ScenarioError, load_scenario
 from ..schedule import PHASES, follow
 from ..work import Array
 from .quick import READS, Quick
+from .what_if import parse_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +47,11 @@ class Sweep:
         """Points of the grid."""
         return int(np.prod([len(values) for values in self.axes.values()]))
 
+    @property
+    def possible(self) -> int:
+        """Points that have a result."""
+        return int(np.isfinite(self.results["usd"]).sum())
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row per point; axes are categories."""
         import pandas as pd
@@ -61,7 +67,15 @@ class Sweep:
         return pd.DataFrame(columns | {name: values.reshape(-1) for name, values in self.results.items()})
 
     def best(self, count: int = 10, by: str = "usd") -> list[dict[str, Any]]:
-        """Return the points with the least of a result."""
+        """Return the points with the least of a result.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no result of that name.
+        """
+        if by not in self.results:
+            raise ScenarioError(f"there is no result {by!r}; choose {', '.join(RESULTS)}")
         flat = self.results[by].reshape(-1)
         count = min(count, int(np.isfinite(flat).sum()))
         chosen = np.argpartition(np.where(np.isnan(flat), np.inf, flat), max(count - 1, 0))[:count]
@@ -71,6 +85,58 @@ class Sweep:
             point = {name: values[i] for (name, values), i in zip(self.axes.items(), at, strict=True)}
             rows.append(point | {name: float(values[at]) for name, values in self.results.items()})
         return rows
+
+
+def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return axes of ``cluster.gpus=16,32`` and ``lengths.response.mean=2000..8000..7`` (7 values evenly).
+
+    Raises
+    ------
+    ScenarioError
+        If one is not of this form, or a field stands twice.
+    """
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        field, values = parse_change(text)
+        made: list[Any] = []
+        for value in values:
+            made += _range(text, value) if isinstance(value, str) and value.count("..") == 2 else [value]
+        if field in axes:
+            raise ScenarioError(f"{field}: stands twice; give all its values in one axis")
+        axes[field] = made
+    return axes
+
+
+def _range(text: str, value: str) -> list[Any]:
+    number, *unit = value.split(" ", 1)
+    try:
+        low, high, count = number.split("..")
+        steps = np.linspace(float(low), float(high), int(count))
+    except ValueError:
+        raise ScenarioError(f"{text}: a range is FROM..TO..COUNT, such as 2000..8000..7") from None
+    whole = all(float(v).is_integer() for v in steps)
+    shown = [int(v) if whole else float(v) for v in steps]
+    return [f"{v} {unit[0]}" for v in shown] if unit else shown
+
+
+def write_points(found: Sweep, path: str | Path) -> Path:
+    """Write all points as Parquet or CSV.
+
+    Raises
+    ------
+    ScenarioError
+        If the ending is neither, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix not in (".parquet", ".csv"):
+        raise ScenarioError(f"{path}: end the name in .parquet or .csv")
+    frame = found.to_frame()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame.to_parquet(path, index=False) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return path
 
 
 def sweep(
