@@ -86,7 +86,7 @@ def problem(scenario: Scenario) -> str | None:
         scenario,
     ):
         try:
-            part._possible()
+            part.check()
         except ValueError as error:
             return str(error)
     return None

@@ -72,6 +72,11 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> Scenario:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise ValueError if the fields are not possible together."""
         longest = self.lengths.prompt.longest + self.lengths.response.longest
         if longest > self.model.max_context:
             raise ValueError(
@@ -99,7 +104,6 @@ class Scenario(Section):
             raise ValueError("weight_sync: colocated needs placement: colocated; choose broadcast or peer_to_peer")
         if self.schedule != "sync" and c.placement == "colocated":
             raise ValueError(f"schedule: {self.schedule} needs placement: split, so that phases can run at once")
-        return self
 
     @property
     def mean_length(self) -> float:

@@ -71,11 +71,15 @@ class Cluster(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> Cluster:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise ValueError if the fields are not possible together."""
         if (self.placement == "split") != (self.rollout_gpus is not None):
             raise ValueError("rollout_gpus goes with placement: split, and only with it")
         if self.rollout_gpus is not None and self.rollout_gpus >= self.gpus:
             raise ValueError(f"rollout_gpus = {self.rollout_gpus} must be below gpus = {self.gpus}")
-        return self
 
     @property
     def generating(self) -> int:
@@ -97,9 +101,13 @@ class Speculative(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> Speculative:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise ValueError if the fields are not possible together."""
         if self.accepted > self.draft + 1:
             raise ValueError(f"accepted = {self.accepted:g} is more than draft + 1 = {self.draft + 1}")
-        return self
 
 
 class Rollout(Section):

@@ -37,7 +37,8 @@ def points(scenario: Scenario, system: str, usd_per_gpu_hour: float) -> Iterator
     for tensor in sizes:
         for expert in sizes if model.moe else [1]:
             gpus = max(tensor, expert)
-            if model.attention.q_heads % tensor or (expert > 1 and (expert % tensor or model.moe.experts % expert)):
+            experts = model.moe.experts if model.moe else 1
+            if model.attention.q_heads % tensor or (expert > 1 and (expert % tensor or experts % expert)):
                 continue
             for sequences in _BATCHES:
                 made = _wave(scenario, gpus, tensor, expert, sequences)
