@@ -11,8 +11,8 @@ from ...kernels import UnsupportedError, operator_names
 from ...kernels.registry import backend_module, backend_names
 from ...kernels.triton_support import KernelSpec, compile_ahead, is_interpreting
 from .amd import read_amdgcn
-from .nvidia import read_cubin
 from .limits import sm_limits
+from .nvidia import read_cubin
 from .resources import Occupancy, Resources, occupancy
 
 

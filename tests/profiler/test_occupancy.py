@@ -24,9 +24,7 @@ def _resources(registers: int = 32, shared: int = 1024, columns: int = 0) -> Res
         (_resources(columns=256), 4, RUBIN, 2, "tensor memory"),
     ],
 )
-def test_occupancy(
-    resources: Resources, num_warps: int, limits: SmLimits, blocks: int, limited_by: str
-) -> None:
+def test_occupancy(resources: Resources, num_warps: int, limits: SmLimits, blocks: int, limited_by: str) -> None:
     found = occupancy(resources, num_warps, limits)
     assert (found.blocks, found.limited_by) == (blocks, limited_by)
     assert found.fraction == blocks * num_warps / limits.warps
