@@ -29,16 +29,17 @@ def print_json(value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
-    """Return a rich table; columns in ``right`` are aligned to the right."""
+    """Return a rich table of plain text (brackets are no markup); columns in ``right`` are aligned to the right."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    made = Table(title=Text(title) if title else None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     made.pad_edge, made.show_edge, made.collapse_padding = False, False, True
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*("" if cell is None else str(cell) for cell in row))
+        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     return made
 
 

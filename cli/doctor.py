@@ -6,8 +6,6 @@ import typer
 
 from ._options import Json
 
-_MARK = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]missing[/]"}
-
 
 def register(app: typer.Typer) -> None:
     """Mount the command."""
@@ -26,7 +24,7 @@ def doctor(json: Json = False) -> None:
     if json:
         print_json([finding.as_dict() for finding in findings])
     else:
-        cells = [(f.name, _MARK[f.level], f.seen, f.remedy) for f in findings]
+        cells = [(f.name, f.level, f.seen, f.remedy) for f in findings]
         console().print(table("", ("what", "state", "seen", "what to do"), cells))
     if any(finding.level == "missing" for finding in findings):
         raise typer.Exit(1)

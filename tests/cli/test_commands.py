@@ -101,6 +101,14 @@ def test_doctor_finds_what_the_suite_itself_uses() -> None:
     assert levels["python"] == levels["numba"] == "ok"
 
 
+def test_brackets_in_a_table_are_text() -> None:
+    from roofcast.cli._output import table
+
+    shown = table("[x]", ("what",), [("pip install 'roofcast[torch]'",)])
+    assert str(shown.title) == "[x]"
+    assert [str(cell) for cell in shown.columns[0].cells] == ["pip install 'roofcast[torch]'"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
