@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from .huggingface import is_config, read_config
 from .inputs import parameter_names
 from .model import Model, UnknownModelError, load_model
 from .sections import (
@@ -65,7 +66,7 @@ class Scenario(Section):
     def _named_model(cls, value: Any) -> Any:
         if isinstance(value, str):
             try:
-                return load_model(value)
+                return read_config(value) if is_config(value) else load_model(value)
             except UnknownModelError as error:
                 raise ValueError(str(error)) from None
         return value

@@ -75,6 +75,9 @@ def load_scenario(name: str | Path, overrides: dict[str, Any] | None = None) -> 
         ) from None
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: is not a scenario; it starts with name:, model: and algorithm:")
+    model = data.get("model")
+    if isinstance(model, str) and (path.parent / model).exists():
+        data["model"] = str(path.parent / model)  # a configuration beside the scenario
     lines: dict[Place, int] = {}
     try:
         _mark(node, (), lines)
