@@ -31,6 +31,27 @@ WORKLOADS: dict[str, list[Fields]] = {
             "scale": 2.5,
         },
     ],
+    "moe.expert_gemm": [
+        {"tokens": 16, "experts": 128, "top_k": 8, "hidden": 2048, "inter": 768, "precision": "bf16"},
+        {"tokens": 512, "experts": 128, "top_k": 8, "hidden": 2048, "inter": 768, "precision": "bf16"},
+        {"tokens": 256, "experts": 32, "top_k": 8, "hidden": 2048, "inter": 768, "precision": "fp32"},
+        {
+            "tokens": 512,
+            "experts": 128,
+            "top_k": 8,
+            "hidden": 2048,
+            "inter": 768,
+            "precision": "bf16",
+            "skew": "zipf",
+        },
+    ],
+    "linear.gemm": [
+        {"tokens": 2040, "out_features": 2048, "in_features": 2048, "precision": "fp32"},
+        {"tokens": 2040, "out_features": 2048, "in_features": 2048, "precision": "bf16"},
+        # The projection into 32 query and 4 + 4 key and value heads, and the vocabulary, while decoding.
+        {"tokens": 64, "out_features": 5120, "in_features": 2048, "precision": "bf16"},
+        {"tokens": 4, "out_features": 151_936, "in_features": 2048, "precision": "bf16"},
+    ],
     "attention.decode": [
         {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
         {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "fp32"},
@@ -95,7 +116,7 @@ WORKLOADS: dict[str, list[Fields]] = {
     ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
-_FAMILIES = ("moe", "attention", "sampling", "train")
+_FAMILIES = ("moe", "attention", "sampling", "train", "linear")
 
 
 class UnknownSuiteError(LookupError):
