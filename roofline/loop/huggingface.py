@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from .model import Model
 
 _EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
@@ -119,8 +121,11 @@ class _Config:
                 shape["weight_bits"] = {"experts": bits}
         try:
             return Model.model_validate(shape)
-        except ValueError as error:
-            raise self._error(f"is not a possible shape ({str(error).splitlines()[-1].strip()})") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            why = str(first.get("ctx", {}).get("error", "")) or first["msg"]
+            raise self._error(f"is not a possible shape ({place}: {why})") from None
 
     def _layers(self) -> Counter[str]:
         """Count mixers by kind; ``moe`` and ``mlp`` only where they are layers of their own."""

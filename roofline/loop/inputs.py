@@ -111,7 +111,7 @@ class Inputs:
         if mid <= 0.0:
             return Band(float(min(0.0, values.min())), mid, float(values.max()))
         up, down = self._swings(values)
-        return Band(mid * np.exp(-down), mid, mid * np.exp(up))
+        return Band(mid * float(np.exp(-down)), mid, mid * float(np.exp(up)))
 
     def _swings(self, values: Array) -> tuple[float, float]:
         swing = np.log(np.maximum(values[1:], 1e-300) / values[0]).reshape(-1, 2)

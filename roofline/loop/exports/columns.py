@@ -68,7 +68,7 @@ def dictionary() -> str:
         "",
         "## Fields of a scenario",
         "",
-        "`model` may also be a built-in name, or the path of a `config.json` (or of its folder), relative to the scenario.",
+        "`model` may also be a built-in name, or the path of a `config.json` or its folder.",
         "",
         *_table(("field", "type", "default", "meaning"), _fields(Scenario, "")),
         "",

@@ -109,7 +109,7 @@ class _Workbook:
             for column, end in ((8, "low"), (9, "high")):
                 # The band as a share of the middle is the model's; it moves with the price.
                 share = row[f"usd_{end}"] / row["usd_mid"] if row["usd_mid"] else 1.0
-                sheet.write_formula(line, column, f"=H{n}*{share!r}", None, row[f"usd_{end}"])
+                sheet.write_formula(line, column, f"=H{n}*{float(share)!r}", None, row[f"usd_{end}"])
             sheet.write_formula(line, 10, f"=E{n}*{self.cells[f'power {system}']}", None, row["kwh_mid"])
             sheet.write_row(line, 11, (row["bound_by"], row["basis"]))
             if row["phase"] == "step":

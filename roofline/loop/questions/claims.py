@@ -19,7 +19,7 @@ from ..inputs import Band
 from ..scenario import Scenario
 from ..scenario_file import load_scenario, make_scenario
 from ..system import System
-from .plan import plan
+from .plan import fewest_gpus
 from .serving import cheapest, points
 
 BLACKWELL, RUBIN = "gb200-nvl72", "vera-rubin-nvl72"
@@ -180,10 +180,8 @@ def _accuracy() -> tuple[Band | None, str]:
 
 
 def _size() -> tuple[Band | None, str]:
-    found = plan(_SWE, RUBIN)
-    smallest = found.smallest
-    held = f"{smallest.scenario.cluster.gpus} GPUs" if smallest else "no count tried"
-    return None, f"no cost figure to compare; {held} of {RUBIN} hold {_SWE} at the fewest"
+    fewest = fewest_gpus(_SWE, RUBIN)
+    return None, f"no cost figure to compare; {fewest} GPUs of {RUBIN} hold {_SWE} at the fewest"
 
 
 _ANSWERS: dict[str, Callable[[], tuple[Band | None, str]]] = {

@@ -127,6 +127,13 @@ def _remedies(search: Search, by_count: list[Choice], deadline_s: float | None, 
     return [*made, f"more GPUs alone do not help; {phase} takes {fastest.seconds[phase]:.4g} s of it"]
 
 
+def fewest_gpus(scenario: Scenario | str | Path, system: str, most: int = 4096) -> int | None:
+    """Return the fewest GPUs of a system that hold the scenario, of the counts that a plan tries."""
+    base = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    search = Search(base, Quick(system))
+    return next((n for n in gpu_counts(search.quick.system, most) if search.best_of(n, "time_s")), None)
+
+
 def read_deadline(text: str) -> float:
     """Return the seconds of a time with a unit.
 
