@@ -89,6 +89,10 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"batch": 16, "draft_length": 4, "branches": 1, "vocab": 151_936, "acceptance": 0.8},
         {"batch": 8, "draft_length": 2, "branches": 2, "vocab": 151_936, "acceptance": 0.6},
     ],
+    "sampling.fused_logprob": [
+        {"rows": 128, "width": 2048, "vocab": 151_936, "precision": "fp32"},
+        {"rows": 128, "width": 2048, "vocab": 32_768, "precision": "fp32", "backward": True},
+    ],
     "train.rmsnorm": [
         {"tokens": 8192, "hidden": 2048, "precision": "bf16"},
         {"tokens": 8192, "hidden": 2048, "precision": "bf16", "direction": "backward"},
@@ -113,6 +117,11 @@ WORKLOADS: dict[str, list[Fields]] = {
             "clip_high": 4e-4,
             "drift": 0.02,
         },
+    ],
+    "sync.quantize": [
+        {"rows": 8192, "columns": 2048},
+        {"rows": 8192, "columns": 2048, "format": "nvfp4", "amax": "given"},
+        {"rows": 8192, "columns": 2048, "format": "nvfp4"},
     ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
