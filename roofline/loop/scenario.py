@@ -97,9 +97,10 @@ class Scenario(Section):
         for section, expert in (("rollout", r.expert), ("train", t.expert)):
             if expert > 1 and (self.model.moe is None or self.model.moe.experts % expert):
                 raise ValueError(f"{section}: expert = {expert} does not divide the experts of {self.model.name}")
-        if t.expert * t.pipeline > c.training:
+        if t.expert > 1 and c.training % (t.expert * t.pipeline):
+            less = "is more than" if t.expert * t.pipeline > c.training else "does not divide"
             raise ValueError(
-                f"train: expert x pipeline = {t.expert * t.pipeline} is more than the {c.training} GPUs that train"
+                f"train: expert x pipeline = {t.expert * t.pipeline} {less} the {c.training} GPUs that train"
             )
         if self.weight_sync == "colocated" and c.placement == "split":
             raise ValueError("weight_sync: colocated needs placement: colocated; choose broadcast or peer_to_peer")

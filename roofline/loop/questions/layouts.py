@@ -49,7 +49,7 @@ def train_layouts(base: Train, model: Model, training: int, domain: int) -> Iter
             continue
         for expert in _expert(model, training):
             for pipeline in _powers(min(16, layers, training // tensor)):
-                if expert * pipeline > training:
+                if expert > 1 and training % (expert * pipeline):
                     continue
                 for context in _powers(min(_MOST_CONTEXT, training // (tensor * pipeline))):
                     if training % (tensor * pipeline * context):
