@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from . import (
+    backtest,
     bench,
     break_even,
     ceilings,
@@ -38,7 +39,7 @@ from . import (
 # In the order of --help: the main job, its steps, what else measures, and what looks things up.
 _COMMANDS = (
     run,
-    *(bench, ceilings, plot, project, loop, report, explain),
+    *(bench, ceilings, plot, project, backtest, loop, report, explain),
     *(what_if, break_even, sensitivity, plan, sweep, claims, validate),
     *(compare, export, compile_kernels),
     *(ops, doctor),

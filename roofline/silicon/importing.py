@@ -78,11 +78,7 @@ def import_gpu(name: str, *, refresh: bool = False) -> Silicon:
     SiliconMissingError
         If the tables are not installed.
     """
-    gpu = silicon_gpu(name)
-    folder = tables_folder() / gpu.folder
-    files = sorted(folder.glob(f"*/*/*/*{_SUFFIX}"))
-    if not files:
-        raise SiliconMissingError(f"{folder}: no measured tables of {gpu.name} here; install or name a full set")
+    gpu, folder, files = _files(name)
     stem = cache_folder() / f"silicon-{gpu.name}-{_fingerprint(files)}"
     rows, report = stem.with_suffix(".parquet"), stem.with_suffix(".json")
     if not refresh and rows.exists() and report.exists():
@@ -93,6 +89,26 @@ def import_gpu(name: str, *, refresh: bool = False) -> Silicon:
     made = _read(gpu, folder, files)
     _keep(made, rows, report)
     return made
+
+
+def tables_fingerprint(name: str) -> str:
+    """Return a short text that changes when a GPU's tables, or how they are mapped, do.
+
+    Raises
+    ------
+    UnknownGpuError, SiliconMissingError
+        As `import_gpu`.
+    """
+    return _fingerprint(_files(name)[2])
+
+
+def _files(name: str) -> tuple[SiliconGpu, Path, list[Path]]:
+    gpu = silicon_gpu(name)
+    folder = tables_folder() / gpu.folder
+    files = sorted(folder.glob(f"*/*/*/*{_SUFFIX}"))
+    if not files:
+        raise SiliconMissingError(f"{folder}: no measured tables of {gpu.name} here; install or name a full set")
+    return gpu, folder, files
 
 
 def _keep(made: Silicon, rows: Path, report: Path) -> None:

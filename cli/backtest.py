@@ -1,0 +1,116 @@
+"""``roofcast backtest``: how well projections met GPUs that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._options import Json
+
+if TYPE_CHECKING:
+    from ..roofline.transfer import Backtest
+
+_COLUMNS = ("class", "groups", "n", "median error", "p90", "bias", "in 80 % band", "band high / low")
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the command."""
+    app.command("backtest")(backtest)
+
+
+def backtest(
+    pair: Annotated[
+        list[str] | None,
+        typer.Option("--pair", metavar="FROM:TO", help="Two measured GPUs, such as H200:B200; repeat."),
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option("--operator", metavar="NAME", help="Only this operator or class of operators.")
+    ] = None,
+    anchors: Annotated[
+        int, typer.Option("--anchors", min=0, max=512, help="Measurements of each kernel on the target to look at.")
+    ] = 0,
+    every: Annotated[bool, typer.Option("--all", help="The standard pairs, with and without anchors.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write backtest.md and its figure here (with --all).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Project the measured kernels of one GPU onto another that was measured too, and print the errors.
+
+    The target's own data, and that of GPUs of its design, take no part in the projection. Needs the measured tables:
+    pip install 'roofcast[silicon]'.
+
+    Example: roofcast backtest --pair H200:B200 --anchors 16
+    """
+    from ..roofline.transfer.standard import StandardRun, run_all, split_pair
+
+    if out is not None and not every:
+        raise typer.BadParameter("write documents of the standard pairs: add --all", param_hint="--out")
+    if every:
+        done = run_all(operator=operator)
+        if out is not None:
+            from ..roofline.transfer.document import write_document
+
+            write_document(done, out)
+    else:
+        from ..roofline.transfer import backtest as run_one
+        from ..roofline.transfer import noise_floor
+
+        found = [run_one(*split_pair(text), operator=operator, anchors=anchors) for text in pair or ["H200:B200"]]
+        done = StandardRun(tuple(found), {item.target: noise_floor(item.target) for item in found})
+    if json:
+        _print(done.as_dict())
+        return
+    for item in done.backtests:
+        _show(item)
+    _show_noise(done.noise)
+
+
+def _print(value: dict[str, Any]) -> None:
+    from ._output import print_json
+
+    print_json(value)
+
+
+def _show(item: Backtest) -> None:
+    from ._output import console, table
+
+    shown = console()
+    title = f"{item.source} to {item.target}, {item.basis}, " + (
+        f"{item.anchors} anchors per kernel" if item.anchors else "nothing of the target known"
+    )
+    cells = [_cells(line) for line in item.rows]
+    cells += [_cells(lines[-1], f"all, {name}") for name, lines in item.baselines.items()]
+    shown.print(table(title, _COLUMNS, cells, right=_COLUMNS[1:]))
+    worst = [
+        (line["group"], line["n"], f"{line['median_abs_error']:.0%}", f"{line['bias']:+.0%}") for line in item.worst
+    ]
+    shown.print(table("Largest errors", ("kernel", "n", "median error", "bias"), worst[:5], right=("n",)))
+
+
+def _cells(line: dict[str, Any], name: str = "") -> tuple[object, ...]:
+    return (
+        name or line["operator_class"],
+        line["groups"],
+        line["n"],
+        f"{line['median_abs_error']:.1%}",
+        f"{line['p90_abs_error']:.0%}",
+        f"{line['bias']:+.1%}",
+        "" if line["coverage"] is None else f"{line['coverage']:.0%}",
+        "" if line["band_ratio"] is None else f"{line['band_ratio']:.2f}",
+    )
+
+
+def _show_noise(noise: Mapping[str, list[dict[str, Any]]]) -> None:
+    from ._output import console, table
+
+    cells = [
+        (gpu, line["operator_class"], line["groups"], f"{line['median_abs_error']:.1%}", f"{line['p90_abs_error']:.0%}")
+        for gpu, lines in noise.items()
+        for line in lines
+    ]
+    title = "Noise floor: the same kernel and shape in two software versions on one GPU"
+    console().print(table(title, ("gpu", "class", "groups", "median", "p90"), cells, right=("groups", "median", "p90")))
