@@ -123,6 +123,10 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"rows": 8192, "columns": 2048, "format": "nvfp4", "amax": "given"},
         {"rows": 8192, "columns": 2048, "format": "nvfp4"},
     ],
+    "rl.advantages": [
+        {"groups": 64, "group_size": 8, "kind": "gae", "length": 8192},
+        {"groups": 4096, "group_size": 16, "kind": "group"},
+    ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
 _FAMILIES = ("moe", "attention", "sampling", "train", "linear")
