@@ -9,6 +9,7 @@ fused forms.
 from _harness import Comparison, main
 from roofcast.kernels.rl.advantages.operator import Advantages
 from roofcast.kernels.rl.policy_loss.operator import PolicyLoss
+from roofcast.kernels.sync.delta.operator import Delta
 from roofcast.kernels.sync.quantize.operator import Quantize
 from roofcast.kernels.train.adamw.operator import AdamW
 from roofcast.kernels.train.rmsnorm.operator import RmsNorm
@@ -32,6 +33,7 @@ COMPARISONS = [
     Comparison(Quantize(8192, 2048, "nvfp4", "given"), TORCH, roof_target=0.75),
     # The largest weight must be known first, so that the tensor is read twice: the roof is out of reach by design.
     Comparison(Quantize(8192, 2048, "nvfp4"), TORCH, quick=False),
+    Comparison(Delta(16_777_216), {"torch": None}, quick=False),
     Comparison(Advantages(64, 8, "gae", 1024), {"torch": None}, quick=False),
 ]
 

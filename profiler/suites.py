@@ -127,9 +127,13 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"groups": 64, "group_size": 8, "kind": "gae", "length": 8192},
         {"groups": 4096, "group_size": 16, "kind": "group"},
     ],
+    "sync.delta": [
+        {"weights": 16_777_216, "changed": 0.01},
+        {"weights": 16_777_216, "changed": 0.01, "run": 2048},
+    ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
-_FAMILIES = ("moe", "attention", "sampling", "train", "linear")
+_FAMILIES = ("moe", "attention", "sampling", "train", "linear", "sync")
 
 
 class UnknownSuiteError(LookupError):
