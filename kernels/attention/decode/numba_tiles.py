@@ -2,115 +2,32 @@
 
 A tile is emitted as LLVM code with its accumulators in registers. Query rows share every load of a key or value. Keys
 and values are rows of ``head_dim`` elements at any offset of a 1-D array, so that pages may have any size. Every tile
-asks for rows further on while it works on its own, in the order of their addresses: rows that are read side by side
-look random to a hardware prefetcher (13 instead of 30 GB/s on one Zen 4 core), as does a page table.
+asks for rows further on while it works on its own, since a hardware prefetcher follows neither a page table nor rows
+that are read side by side.
 
 With AVX512-BF16 a tile multiplies pairs of bf16 and adds them in fp32; elsewhere bf16 is widened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from ...simd.arithmetic import has_fma
 from ...simd.host import LANES
-from ...simd.lanes import widen_bits
-from ...simd.vector_type import call_llvm, constant, intrinsic, llvm_suffix, splat
+from ...simd.vector_type import constant, intrinsic, splat
+from .numba_emitter import Emitter
 
 TILE_ROWS = 4 if LANES >= 8 else 2
 """Most query rows of a tile."""
 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-_VECTOR = ir.VectorType(_F32, LANES)
-_LINE_BYTES = 64
 _SUBLANE = 4  # fp32 lanes of the 128-bit part within which shuffles are cheap
 
 
-class _BFloat(ir.Type):
-    """LLVM's bfloat, which llvmlite does not name."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
-class _Emitter:
-    """Addresses, loads and arithmetic of a tile."""
-
-    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
-        self.builder = builder
-        self._data = [
-            context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, arguments, strict=True)
-        ]
-
-    def __getitem__(self, position: int) -> Any:
-        """Return an argument: a pointer to the data of an array, or a number."""
-        return self._data[position]
-
-    def pointer(self, base: Any, *offsets: Any) -> Any:
-        for offset in offsets:
-            base = self.builder.gep(base, [offset if not isinstance(offset, int) else ir.Constant(_I64, offset)])
-        return base
-
-    def load(self, base: Any, *offsets: Any) -> Any:
-        return self.builder.load(self.pointer(base, *offsets))
-
-    def load_vector(self, pointer: Any, lanes: int = LANES) -> Any:
-        element = pointer.type.pointee
-        wide = self.builder.bitcast(pointer, ir.VectorType(element, lanes).as_pointer())
-        return self.builder.load(wide, align=4 if element == _F32 else 2)
-
-    def load_f32(self, pointer: Any) -> Any:
-        """Load lanes of fp32, or of bf16 as fp32."""
-        value = self.load_vector(pointer)
-        return value if pointer.type.pointee == _F32 else widen_bits(self.builder, value)
-
-    def store_vector(self, value: Any, pointer: Any) -> None:
-        self.builder.store(value, self.builder.bitcast(pointer, value.type.as_pointer()), align=4)
-
-    def prefetch(self, pointer: Any) -> None:
-        raw = self.builder.bitcast(pointer, ir.IntType(8).as_pointer())
-        read, second, data = (ir.Constant(_I32, n) for n in (0, 2, 1))
-        call_llvm(self.builder, "llvm.prefetch.p0", ir.VoidType(), [raw, read, second, data])
-
-    def prefetch_rows(self, base: Any, offsets: Any, skip: Any, done: Any, head_dim: Any, elements: int) -> None:
-        """Ask for so many elements more of the rows after the first ``skip``, of which ``done`` were asked for."""
-        row, element = (op(done, head_dim) for op in (self.builder.udiv, self.builder.urem))
-        start = self.pointer(base, self.load(offsets, skip, row), element)
-        for i in range(0, elements, _LINE_BYTES // (4 if start.type.pointee == _F32 else 2)):
-            self.prefetch(self.pointer(start, i))
-
-    def fma(self, a: Any, b: Any, c: Any) -> Any:
-        name = "fma" if has_fma() else "fmuladd"
-        return call_llvm(self.builder, f"llvm.{name}.{llvm_suffix(c.type)}", c.type, [a, b, c])
-
-    def dot_pairs(self, a: Any, b: Any, c: Any) -> Any:
-        """Add the products of both bf16 of every 32-bit lane to its fp32 lane."""
-        pairs = ir.VectorType(_BFloat(), 2 * LANES)
-        a, b = (self.builder.bitcast(x, pairs) for x in (a, b))
-        return call_llvm(self.builder, f"llvm.x86.avx512bf16.dpbf16ps.{32 * LANES}", c.type, [c, a, b])
-
-    def shuffle(self, a: Any, b: Any, lanes: Sequence[int]) -> Any:
-        kind = ir.VectorType(_I32, len(lanes))
-        return self.builder.shuffle_vector(a, b, ir.Constant(kind, list(lanes)))
-
-    def accumulators(self, count: int) -> list[Any]:
-        """Return places for vectors, which the optimiser turns into registers."""
-        return [cgutils.alloca_once(self.builder, _VECTOR) for _ in range(count)]
-
-
-def _sum_each(emit: _Emitter, vectors: list[Any]) -> Any:
+def _sum_each(emit: Emitter, vectors: list[Any]) -> Any:
     """Return the sum over lanes of each vector, the first in lane 0: a tree whose shuffles stay cheap."""
     zero = constant(_F32, 0.0, LANES)
     vectors = vectors + [zero] * (LANES - len(vectors))
@@ -146,7 +63,7 @@ def score_tile(rows: int, dot: bool) -> Any:
     def tile(typingctx: Any, q: Any, at: Any, k: Any, offsets: Any, skip: Any, count: Any, head_dim: Any,
              scores: Any, to: Any, stride: Any) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            e = _Emitter(context, builder, sig, args)
+            e = Emitter(context, builder, sig, args)
             accumulators = e.accumulators(rows * keys)
             query = [e.pointer(e[0], e[1], builder.mul(e[6], ir.Constant(_I64, h))) for h in range(rows)]
             with cgutils.for_range_slice(builder, _I64(0), e[5], _I64(keys), _I64) as (first, _):
@@ -191,7 +108,7 @@ def value_tile(rows: int, vectors: int, dot: bool) -> Any:
     def tile(typingctx: Any, p: Any, at: Any, stride: Any, factors: Any, row: Any, v: Any, offsets: Any, skip: Any,
              count: Any, d: Any, head_dim: Any, out: Any, to: Any) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            e = _Emitter(context, builder, sig, args)
+            e = Emitter(context, builder, sig, args)
             accumulators = e.accumulators(rows * vectors)
             results = []
             for h in range(rows):
@@ -240,11 +157,11 @@ def _as_given(*kinds: Any) -> list[Any]:
     return [kind if isinstance(kind, types.Array) else types.int64 for kind in kinds]
 
 
-def _pair(emit: _Emitter, pointer: Any) -> Any:
+def _pair(emit: Emitter, pointer: Any) -> Any:
     return emit.builder.load(emit.builder.bitcast(pointer, _I32.as_pointer()), align=2)
 
 
-def _value_pairs(emit: _Emitter, pointers: list[Any], vectors: int) -> list[Any]:
+def _value_pairs(emit: Emitter, pointers: list[Any], vectors: int) -> list[Any]:
     """Load two rows of bf16 and interleave them within 128-bit parts: lanes 0-3, 8-11 ... and 4-7, 12-15 ..."""
     result = []
     half, parts = _SUBLANE, range(0, 2 * LANES, 2 * _SUBLANE)
@@ -256,7 +173,7 @@ def _value_pairs(emit: _Emitter, pointers: list[Any], vectors: int) -> list[Any]
     return result
 
 
-def _interleaved(emit: _Emitter, values: list[Any]) -> list[Any]:
+def _interleaved(emit: Emitter, values: list[Any]) -> list[Any]:
     """Put pairs of vectors into the order of lanes in which `_value_pairs` leaves a row."""
     result = []
     for a, b in zip(values[::2], values[1::2], strict=True):
@@ -266,7 +183,7 @@ def _interleaved(emit: _Emitter, values: list[Any]) -> list[Any]:
     return result
 
 
-def _in_order(emit: _Emitter, values: list[Any]) -> list[Any]:
+def _in_order(emit: Emitter, values: list[Any]) -> list[Any]:
     """Undo `_interleaved`."""
     result = []
     parts = LANES // _SUBLANE
