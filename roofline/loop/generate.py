@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .around import sandbox_speed
+from .load import Load
 from .phase import Context, DoesNotFitError, Phase, Term, operator_term, parameter_term
 from .rollout import Curve, decode_curve
 from .work import Array
@@ -13,8 +14,8 @@ from .workloads import Pass, Shards, cache_bytes_per_token, operations, weight_b
 _PREFILL_CHUNK = 8192.0
 
 
-def rollout_phase(context: Context) -> Phase:
-    """Return the rollout phase of a step.
+def rollout_phase(context: Context, load: Load | None = None) -> Phase:
+    """Return the rollout phase of a step; ``load`` replaces the scenario's own.
 
     Raises
     ------
@@ -22,29 +23,30 @@ def rollout_phase(context: Context) -> Phase:
         If a replica cannot hold the weights and one sequence.
     """
     s = context.scenario
+    load = load or Load.of(s)
     shards = rollout_shards(context)
-    replicas = s.cluster.generating / s.rollout.replica
-    each = s.algorithm.sequences / replicas
+    replicas = load.generating / s.rollout.replica
+    each = load.sequences / replicas
     cap = sequence_cap(context, shards)
     curve = decode_curve(
         s.lengths.response,
         s.lengths.prompt.mean + s.observations / 2.0,
         each,
         cap,
-        step_sequences=float(s.algorithm.sequences),
+        step_sequences=load.sequences,
         tail=s.schedule != "async",
     )
     phase = Phase("rollout")
     _decode(context, phase, shards, curve)
-    _prefill(context, phase, shards, replicas)
+    _prefill(context, phase, shards, load)
     if s.rollout.tool_seconds:
         # A sequence keeps its slot while its tools run; with more sequences than slots this repeats.
         rounds = np.maximum(each / cap, 1.0)
         wait = rounds * s.rollout.turns * s.rollout.tool_seconds / sandbox_speed(context)
         phase.add(Term("tools", wait, "scenario", "tools", "turns x tool_seconds x sequences / slots"))
     phase.facts = {
-        "replicas": replicas,
-        "sequences_per_replica": each,
+        "replicas": float(np.reshape(replicas, -1)[0]),
+        "sequences_per_replica": float(np.reshape(each, -1)[0]),
         "cap_per_replica": float(np.reshape(cap, -1)[0]),
         "iterations": float(curve.iterations.reshape(-1)[0]),
         "mean_batch": float(curve.mean_batch.reshape(-1)[0]),
@@ -128,16 +130,17 @@ def _decode(context: Context, phase: Phase, shards: Shards, curve: Curve) -> Non
     )
 
 
-def _prefill(context: Context, phase: Phase, shards: Shards, replicas: float) -> None:
+def _prefill(context: Context, phase: Phase, shards: Shards, load: Load) -> None:
     s, r = context.scenario, context.scenario.rollout
     prompt = s.lengths.prompt
-    sequences = s.algorithm.prompts if r.prefix_cache else s.algorithm.sequences
-    tokens = (sequences * prompt.mean + s.algorithm.sequences * s.observations) / replicas
+    replicas = load.generating / r.replica
+    read = load.prompts if r.prefix_cache else load.sequences
+    tokens = (read * prompt.mean + load.sequences * s.observations) / replicas
     groups = r.replica / r.tensor
-    chunk = min(_PREFILL_CHUNK, tokens / groups)
+    chunk = np.reshape(np.minimum(_PREFILL_CHUNK, tokens / groups), (-1, 1))
     passes = tokens / (groups * chunk)
     work = Pass(
-        tokens=np.full((1, 1), chunk),
+        tokens=chunk,
         context=prompt.pairs / prompt.mean if not s.observations else s.mean_length / 2.0,
         sequences=chunk / prompt.mean,
         mode="prefill",
@@ -151,7 +154,6 @@ def _prefill(context: Context, phase: Phase, shards: Shards, replicas: float) ->
 
 def prefill_seconds(context: Context) -> Array:
     """Return the part of the rollout phase that reads prompts and observations: (variants, 1)."""
-    r = context.scenario.rollout
     phase = Phase("prefill")
-    _prefill(context, phase, rollout_shards(context), context.scenario.cluster.generating / r.replica)
+    _prefill(context, phase, rollout_shards(context), Load.of(context.scenario))
     return phase.scaled(context.inputs("model.residual")).seconds

@@ -10,14 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..around import reward_phase, sync_phase
 from ..cost import make_context
 from ..generate import rollout_phase
-from ..learn import logprob_phase, train_phase
+from ..learn import logprob_phase, train_phase, trainer_memory, training_bytes
+from ..load import Load
 from ..money import price_input, watts
 from ..phase import Context, DoesNotFitError, Phase
 from ..scenario import Scenario
 from ..system import System
+from ..work import Array
 
 _WORKED = (
     *("model", "algorithm", "lengths", "precision", "cluster"),
@@ -41,6 +45,11 @@ _BUILD: dict[str, Callable[[Context], Phase]] = {
     "logprob": logprob_phase,
     "train": train_phase,
     "weight_sync": sync_phase,
+}
+_LOADED: dict[str, Callable[[Context, Load], Phase]] = {
+    "rollout": rollout_phase,
+    "logprob": logprob_phase,
+    "train": train_phase,
 }
 _SCALED = ("rollout", "logprob", "train")
 
@@ -90,6 +99,20 @@ class Quick:
             return float(self.phase(name, scenario).seconds.reshape(-1)[0])
         except DoesNotFitError:
             return float("inf")
+
+    def seconds_at(self, name: str, scenario: Scenario, load: Load) -> Array:
+        """Return the seconds of a phase (rollout, logprob or train) at many loads: (points,), infinite as above."""
+        context = self.context(scenario)
+        points = len(np.atleast_1d(load.sequences))
+        try:
+            made = _LOADED[name](context, load).scaled(context.inputs("model.residual"))
+        except DoesNotFitError:
+            return np.full(points, np.inf)
+        seconds = np.broadcast_to(made.seconds, (points, 1))[:, 0]
+        if name != "train":
+            return seconds
+        held = np.broadcast_to(training_bytes(context, load), (points, 1))[:, 0]
+        return np.where(held <= trainer_memory(context), seconds, np.inf)
 
     def overhead(self, scenario: Scenario) -> float:
         """Return the seconds of a step in no phase."""

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..change import Setter, changed, field_value, problem
+from ..load import LOAD_FIELDS, Load
 from ..scenario import Scenario
 from ..scenario_file import ScenarioError, load_scenario
-from ..schedule import PHASES, follow
+from ..schedule import follow
 from ..work import Array
 from .quick import READS, Quick
 from .what_if import parse_change
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 20_000_000
 RESULTS = ("time_s", "gpu_hours", "kwh", "usd", "usd_per_million_tokens")
+# Loads worked out in one call; more would only take memory.
+_AT_ONCE = 300
 _CHECKED = ("model", "lengths", "cluster", "rollout", "train", "schedule", "weight_sync")
 _TOKENS = ("algorithm", "lengths", "rollout")
 
@@ -185,13 +188,31 @@ class _Grid:
             flat[index] = work(changed(self.base, dict(chosen), check=False))
         return flat.reshape(shape)
 
+    def loaded(self, reads: Sequence[str], work: Callable[[Scenario, Load], Array]) -> Array:
+        """As `table`, with all combinations of the fields of the load in one call (and `work` of their stack)."""
+        here = [i for i, field in enumerate(self.fields) if any(_touches(field, name) for name in reads)]
+        load = [i for i in here if any(_touches(self.fields[i], name) for name in LOAD_FIELDS)]
+        other = [i for i in here if i not in load]
+        sizes = [len(self.values[i]) for i in (*other, *load)]
+        flat = np.empty((int(np.prod(sizes[: len(other)])), int(np.prod(sizes[len(other) :]))))
+        loads = list(itertools.product(*(self.values[i] for i in load)))
+        for index, chosen in enumerate(itertools.product(*(self.values[i] for i in other))):
+            made = changed(self.base, dict(chosen), check=False)
+            for start in range(0, len(loads), _AT_ONCE):
+                block = [changed(made, dict(one), check=False) for one in loads[start : start + _AT_ONCE]]
+                flat[index, start : start + len(block)] = work(block[0], Load.stack(block))
+        ordered = flat.reshape(sizes).transpose(np.argsort([*other, *load]))
+        return ordered.reshape([len(v) if i in here else 1 for i, v in enumerate(self.values)])
+
 
 def _touches(field: str, read: str) -> bool:
     return field == read or field.startswith(f"{read}.") or read.startswith(f"{field}.")
 
 
 def _on_system(grid: _Grid, quick: Quick) -> dict[str, Array]:
-    seconds = {name: grid.table(READS[name], lambda s, n=name: quick.seconds(n, s)) for name in PHASES}
+    alone, loaded = ("reward", "weight_sync"), ("rollout", "logprob", "train")
+    seconds = {name: grid.table(READS[name], lambda s, n=name: quick.seconds(n, s)) for name in alone}
+    seconds |= {name: grid.loaded(READS[name], lambda s, x, n=name: quick.seconds_at(n, s, x)) for name in loaded}
     gpus = grid.table(("cluster",), lambda s: s.cluster.gpus)
     generating = grid.table(("cluster",), lambda s: s.cluster.generating)
     training = grid.table(("cluster",), lambda s: s.cluster.training)
