@@ -31,7 +31,7 @@ _SANDBOX = ("reward", "parameters.reward")
 _LEARNT = (*_WORKED, "rollout.turns", "rollout.observation_tokens", "train", "parameters.train")
 READS: dict[str, tuple[str, ...]] = {
     "rollout": (*_WORKED, "rollout", "schedule", "parameters.rollout", "parameters.memory", *_SANDBOX),
-    "reward": ("algorithm", "rollout", *_SANDBOX),
+    "reward": ("algorithm.prompts", "algorithm.rollouts", "rollout.turns", "rollout.tool_seconds", *_SANDBOX),
     "logprob": _LEARNT,
     "train": _LEARNT,
     "weight_sync": (

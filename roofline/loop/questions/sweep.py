@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 MOST_POINTS = 20_000_000
 RESULTS = ("time_s", "gpu_hours", "kwh", "usd", "usd_per_million_tokens")
 # Loads worked out in one call; more would only take memory.
-_AT_ONCE = 300
+_AT_ONCE = 200
 _CHECKED = ("model", "lengths", "cluster", "rollout", "train", "schedule", "weight_sync")
-_TOKENS = ("algorithm", "lengths", "rollout")
+_LENGTH = ("lengths", "rollout.turns", "rollout.observation_tokens")
+_SEQUENCES = ("algorithm.prompts", "algorithm.rollouts")
 
 
 @dataclass(frozen=True)
@@ -195,12 +196,15 @@ class _Grid:
         other = [i for i in here if i not in load]
         sizes = [len(self.values[i]) for i in (*other, *load)]
         flat = np.empty((int(np.prod(sizes[: len(other)])), int(np.prod(sizes[len(other) :]))))
-        loads = list(itertools.product(*(self.values[i] for i in load)))
+        loads = [
+            changed(self.base, dict(one), check=False) for one in itertools.product(*(self.values[i] for i in load))
+        ]
+        blocks = [(at, Load.stack(loads[at : at + _AT_ONCE])) for at in range(0, len(loads), _AT_ONCE)]
         for index, chosen in enumerate(itertools.product(*(self.values[i] for i in other))):
             made = changed(self.base, dict(chosen), check=False)
-            for start in range(0, len(loads), _AT_ONCE):
-                block = [changed(made, dict(one), check=False) for one in loads[start : start + _AT_ONCE]]
-                flat[index, start : start + len(block)] = work(block[0], Load.stack(block))
+            for start, stacked in blocks:
+                done = work(made, stacked)
+                flat[index, start : start + len(done)] = done
         ordered = flat.reshape(sizes).transpose(np.argsort([*other, *load]))
         return ordered.reshape([len(v) if i in here else 1 for i, v in enumerate(self.values)])
 
@@ -226,6 +230,7 @@ def _on_system(grid: _Grid, quick: Quick) -> dict[str, Array]:
                 time_s = np.where(chosen > 0, of_kind, time_s)
     possible = grid.table(_CHECKED, lambda s: float(problem(s) is None))
     time_s = np.where((possible > 0) & np.isfinite(time_s), time_s, np.nan)
+    tokens = grid.table(_LENGTH, lambda s: s.mean_length) * grid.table(_SEQUENCES, lambda s: s.algorithm.sequences)
     hours = time_s * gpus / 3600.0
     usd = hours * grid.table(("prices.gpu", "prices.gpu_per_hour", "prices.capital"), quick.price)
     for fact, field in (("vcpu_hours", "prices.vcpu"), ("gib_hours", "prices.memory")):
@@ -236,7 +241,7 @@ def _on_system(grid: _Grid, quick: Quick) -> dict[str, Array]:
         "gpu_hours": hours,
         "kwh": hours * grid.table(("parameters.power",), quick.watts) / 1000.0,
         "usd": usd,
-        "usd_per_million_tokens": usd * 1e6 / grid.table(_TOKENS, lambda s: s.tokens),
+        "usd_per_million_tokens": usd * 1e6 / tokens,
     }
 
 
