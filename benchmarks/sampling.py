@@ -4,9 +4,11 @@
 
 Peers of the logprob: ``torch`` is log_softmax, gather and -(p log p).sum(), ``torch_logsumexp`` is gather minus
 logsumexp. Of top-k and top-p: ``torch`` sorts the vocabulary, ``torch_topk`` takes the top k of it first.
+Of the logprob from hidden states: ``torch`` holds all logits.
 """
 
 from _harness import Comparison, main
+from roofcast.kernels.sampling.fused_logprob.operator import FusedLogprob
 from roofcast.kernels.sampling.logprob.operator import Logprob
 from roofcast.kernels.sampling.speculative_verify.operator import SpeculativeVerify
 from roofcast.kernels.sampling.top_k_top_p.operator import TopKTopP
@@ -29,11 +31,13 @@ COMPARISONS = [
     Comparison(TopKTopP(64, QWEN3, presence=1.5, seen=1024), {"torch": None, "torch_topk": None}, quick=False),
     Comparison(SpeculativeVerify(16, 4, 1, QWEN3), {"torch": None}),
     Comparison(SpeculativeVerify(8, 2, 2, QWEN3, acceptance=0.6), {"torch": None}, quick=False),
+    Comparison(FusedLogprob(256, 2048, QWEN3), {"torch": 1.0}, quick=False),
+    Comparison(FusedLogprob(256, 2048, 32_768, backward=True), {"torch": 1.0}, quick=False),
 ]
 
 if __name__ == "__main__":
     main(
         "Sampling kernels against torch.",
         COMPARISONS,
-        ["dram.read", "llc.read", "vector.fp32", "exp.fp32", "compare.fp32"],
+        ["dram.read", "llc.read", "vector.fp32", "exp.fp32", "compare.fp32", "matrix.fp32"],
     )

@@ -1,0 +1,136 @@
+"""Tiles of logits by BLAS, reduced or turned into gradients by Numba while they are in the cache.
+
+A tile is at most `_ROWS` rows by a chunk of the vocabulary; it is all that is ever held of the logits. Weights are read
+once per pass.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from ... import simd
+from ...contract import Arrays, Inputs, Prepared
+from ...precision import widen
+from ...registry import implementation
+from .operator import FusedLogprob, check_tokens
+
+_ROWS, _LEAST_CHUNK = 1024, 2048
+# Logits of a tile: they stay in the last-level cache. Of few rows it takes more tokens, but a small part of them all.
+_TILE, _PARTS = 2**21, 32
+_LANES = simd.LANES
+_MINUS_INF = np.float32(-np.inf)
+_LEAST = np.float32(-126.0)
+_LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
+
+
+@njit
+def _row_update(x: Any, scale: Any, top: Any, total: Any) -> Any:
+    """Return the running maximum and the sum of 2**((x - maximum) scale) after one more row of a tile."""
+    m, n = simd.full(_MINUS_INF, np.float32), x.size
+    for i in range(0, n, _LANES):
+        m = simd.maximum(simd.load_masked(x, i, simd.first_lanes(n - i), _MINUS_INF), m)
+    most = max(top, simd.max_lanes(m))
+    s = simd.full(0.0, np.float32)
+    for i in range(0, n, _LANES):
+        v = simd.load_masked(x, i, simd.first_lanes(n - i), _MINUS_INF)
+        s = s + simd.exp2((v - most) * scale)
+    return most, total * 2.0 ** (np.float64(top - most) * scale) + np.float64(simd.sum_lanes(s))
+
+
+@njit
+def _row_gradient(x: Any, scale: Any, top: Any, log_sum: Any, factor: Any) -> None:
+    """Replace a row's logits by ``-factor * softmax``."""
+    n = x.size
+    for i in range(0, n, _LANES):
+        inside = simd.first_lanes(n - i)
+        v = simd.load_masked(x, i, inside, _MINUS_INF)
+        p = simd.exp2(simd.maximum(_LEAST, (v - top) * scale - log_sum))
+        simd.store_masked(x, i, -factor * p, inside)
+
+
+@cache
+def _kernels() -> Any:
+    @njit(parallel=True, error_model="numpy")
+    def update(x, first, token, scale, top, total, chosen):
+        for r in prange(x.shape[0]):
+            at = token[r] - first
+            if 0 <= at < x.shape[1]:
+                chosen[r] = x[r, at]
+            top[r], total[r] = _row_update(x[r], scale, top[r], total[r])
+
+    @njit(parallel=True, error_model="numpy")
+    def gradient(x, first, token, scale, top, total, factor):
+        for r in prange(x.shape[0]):
+            at = token[r] - first
+            _row_gradient(x[r], scale, top[r], np.float32(math.log2(total[r])), factor[r])
+            if 0 <= at < x.shape[1]:
+                x[r, at] += factor[r]
+
+    return update, gradient
+
+
+def _multiply(a: Any, b: Any, out: Any, *, keep: bool = False) -> None:
+    """Write ``a @ b``, or add it to what is there with ``keep``; ``out`` is C-contiguous, a and b are so or transposed.
+
+    BLAS stores columns, so that the product is that of the transposed matrices in the other order.
+    """
+    from scipy.linalg.blas import sgemm
+
+    left, right = b.T, a.T
+    flip_left, flip_right = not left.flags.f_contiguous, not right.flags.f_contiguous
+    sgemm(
+        1.0, left.T if flip_left else left, right.T if flip_right else right, float(keep), out.T,
+        trans_a=flip_left, trans_b=flip_right, overwrite_c=True,
+    )  # fmt: skip
+
+
+@implementation("sampling.fused_logprob", backend="numba", devices=("cpu",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """One pass over the weights, and a second one for the gradients; all buffers are made here."""
+    w = inputs.workload
+    assert isinstance(w, FusedLogprob)
+    check_tokens(inputs)
+    hidden, token, weight = widen(inputs.arrays["hidden"]), inputs.arrays["token"], inputs.arrays["weight"]
+    tiles = [slice(at, min(at + _ROWS, w.rows)) for at in range(0, w.rows, _ROWS)]
+    size = min(w.vocab, max(_LEAST_CHUNK, min(_TILE // min(_ROWS, w.rows), w.vocab // _PARTS)))
+    chunks = [slice(at, min(at + size, w.vocab)) for at in range(0, w.vocab, size)]
+    logits = np.empty(min(_ROWS, w.rows) * size, np.float32)
+    top, total, chosen = np.empty(w.rows, np.float32), np.empty(w.rows), np.empty(w.rows, np.float32)
+    scale = np.float32(_LOG2_E / w.temperature)
+    result: Arrays = {"logprob": np.empty(w.rows, np.float32)}
+    factor = np.empty(0, np.float32)
+    if w.backward:
+        factor = (inputs.arrays["grad"] / w.temperature).astype(np.float32)
+        result["grad_hidden"] = np.empty((w.rows, w.width), np.float32)
+        result["grad_weight"] = np.empty((w.vocab, w.width), np.float32)
+    update, gradient = _kernels()
+
+    def tile_of_logits(rows: slice, part: Any) -> Any:
+        height = rows.stop - rows.start
+        x = logits[: height * len(part)].reshape(height, len(part))
+        _multiply(hidden[rows], part.T, x)
+        return x
+
+    def run() -> None:
+        top[:], total[:] = _MINUS_INF, 0.0
+        for chunk in chunks:
+            part = widen(weight[chunk])
+            for rows in tiles:
+                x = tile_of_logits(rows, part)
+                update(x, chunk.start, token[rows], scale, top[rows], total[rows], chosen[rows])
+        logprob = (chosen.astype(np.float64) - top) * scale - np.log2(total)
+        result["logprob"][:] = logprob * _LN_2
+        for chunk in chunks if w.backward else []:
+            part = widen(weight[chunk])
+            for rows in tiles:
+                x = tile_of_logits(rows, part)
+                gradient(x, chunk.start, token[rows], scale, top[rows], total[rows], factor[rows])
+                _multiply(x, part, result["grad_hidden"][rows], keep=chunk.start > 0)
+                _multiply(x.T, hidden[rows], result["grad_weight"][chunk], keep=rows.start > 0)
+
+    return Prepared(run, lambda: dict(result))
