@@ -39,7 +39,9 @@ def default_folder() -> Path:
 def open_folder(out: Path | None, settings: Settings, choices: Choices) -> Iterator[RunFolder]:
     """Create the run folder, or open it again with ``--resume``; after Ctrl-C say how to go on."""
     from ..profiler import RunFolder
+    from ..profiler.devices import check_device
 
+    check_device(choices.device)  # Before the folder is made, which would be in the way of the next try.
     command = ["roofcast", *sys.argv[1:]]
     path = out or default_folder()
     with RunFolder.create(path, command=command, settings=settings.as_dict(), resume=choices.resume) as folder:

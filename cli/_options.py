@@ -22,6 +22,15 @@ DEFAULT_TARGETS = ["b200", "gb300-nvl72", "vera-rubin-nvl72"]
 
 
 def split_names(values: list[str]) -> list[str]:
-    """Return the names of a repeatable option that also takes commas, in order and once each."""
+    """Return the names of a repeatable option that also takes commas, in order and once each.
+
+    Raises
+    ------
+    typer.BadParameter
+        If values were given, but no name in them.
+    """
     names = [name.strip() for value in values for name in value.split(",")]
-    return list(dict.fromkeys(name for name in names if name))
+    found = list(dict.fromkeys(name for name in names if name))
+    if values and not found:
+        raise typer.BadParameter(f"{','.join(values)!r} holds no name; give one, or leave the option out")
+    return found

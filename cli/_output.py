@@ -26,6 +26,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """Print one JSON document; NaN and infinities are errors, not JSON."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False, default=str) + "\n")
+    sys.stdout.flush()  # Here a full device is an error that is reported; at exit it would be lost.
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:

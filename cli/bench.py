@@ -67,6 +67,10 @@ def bench(
     from ._measuring import Choices, measure_cases, measure_ceilings, measure_twice, open_folder
     from ._results import exit_on_failures, show_measurements
 
+    if cache not in ("cold", "warm"):
+        raise typer.BadParameter(f"--cache {cache!r}: choose cold or warm")
+    if memory_limit is not None and not 0 < memory_limit < float("inf"):
+        raise typer.BadParameter(f"--memory-limit {memory_limit}: give a finite number of GB above zero")
     for path in plugin or ():
         load_plugin(path)
     settings = Settings(
@@ -78,7 +82,7 @@ def bench(
     )
     names = split_names(implementation) if implementation else None
     items = _items(suite, split_names(operator or []), workload or [])
-    cases = make_cases(items, device=device, implementations=names, cache_state="warm" if cache == "warm" else "cold")
+    cases = make_cases(items, device=device, implementations=names, cache_state=cache)
     choices = Choices(device, resume, retry_failed, isolate)
     with open_folder(out, settings, choices) as folder:
         if ceilings:

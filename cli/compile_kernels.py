@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,6 +13,14 @@ from ._options import Json, split_names
 def register(app: typer.Typer) -> None:
     """Mount the command."""
     app.command("compile")(compile_kernels)
+
+
+def _known(what: str, given: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    """Return the given names, or all; a name that is not known is refused before minutes of compiling."""
+    for name in given:
+        if name not in known:
+            raise typer.BadParameter(f"unknown {what} {name!r} of Triton kernels; known: {', '.join(known)}")
+    return given or known
 
 
 def compile_kernels(
@@ -33,8 +42,9 @@ def compile_kernels(
     from ..profiler.compilation.evidence import compile_evidence, triton_operators
     from ._output import console, print_json, table
 
-    operators = split_names(operator) if operator else triton_operators()
-    rows = [e.as_row() for e in compile_evidence(operators, split_names(target) if target else list(TARGETS))]
+    operators = _known("operator", split_names(operator or []), triton_operators())
+    targets = _known("target", split_names(target or []), TARGETS)
+    rows = [e.as_row() for e in compile_evidence(operators, targets)]
     if json:
         print_json(rows)
         return

@@ -162,10 +162,12 @@ def probe(
     Example: roofcast hw probe --device cuda:0
     """
     from ..hwprofiles import load_file
+    from ..profiler.devices import check_device
     from ..profiler.live_identity import probe_device
     from ._hw_output import print_profile, progress_bar
     from ._output import console, print_json
 
+    check_device(device)
     with progress_bar() as progress:
         task = progress.add_task("ceilings", total=None)
         path = probe_device(

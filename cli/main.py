@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
+import logging
 import os
 import sys
 import traceback
@@ -64,13 +68,34 @@ def main() -> None:
     debug = bool(os.environ.get("ROOFCAST_DEBUG"))
     if not debug:
         _show_only_own_warnings()
+    _print_what_the_encoding_lacks_as_escapes()
+    code: object = 0
     try:
-        app()
+        code = app(prog_name="roofcast", standalone_mode=False)
     except Exception as error:
         if debug:
             traceback.print_exc()
-        print(_message(error), file=sys.stderr)  # noqa: T201
-        sys.exit(2 if _is_input_error(error) else 1)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # pyright: ignore[reportAttributeAccessIssue]
+            sys.exit(2)
+        _fail(_message(error), 2 if _is_input_error(error) else 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    """Say what is wrong in one line; a machine that asked for JSON gets a document, too."""
+    if "--json" in sys.argv[1:]:
+        with contextlib.suppress(OSError):
+            print(json.dumps({"error": message, "exit_code": code}, indent=2), flush=True)  # noqa: T201
+    print(message, file=sys.stderr)  # noqa: T201
+    sys.exit(code)
+
+
+def _print_what_the_encoding_lacks_as_escapes() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
 
 
 def _show_only_own_warnings() -> None:
@@ -81,16 +106,28 @@ def _show_only_own_warnings() -> None:
             print(f"warning: {message}", file=sys.stderr)  # noqa: T201
 
     warnings.showwarning = show
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # It logs where it keeps its cache.
 
 
 def _is_input_error(error: Exception) -> bool:
     """Errors that the rooms define are written for the user; so are those of the file system."""
-    return type(error).__module__.startswith("roofcast.") or isinstance(error, OSError)
+    return type(error).__module__.startswith("roofcast.") or isinstance(error, OSError) or _is_usage(error)
+
+
+def _is_usage(error: Exception) -> bool:
+    """Typer's errors are known by this method; their class has no public name."""
+    return hasattr(error, "format_message")
 
 
 def _message(error: Exception) -> str:
+    if _is_usage(error):
+        text = " ".join(error.format_message().split())  # pyright: ignore[reportAttributeAccessIssue]
+        context = getattr(error, "ctx", None)
+        return f"error: {text.rstrip('.')}; see '{context.command_path if context else 'roofcast'} --help'"
     if isinstance(error, OSError) and error.filename is not None:
         return f"error: {error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "error: cannot write: no space left on the device; free some or write elsewhere"
     if _is_input_error(error):
         return f"error: {error}"
     where = traceback.extract_tb(error.__traceback__)[-1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
-
-from .cases import device_kind
 
 Run = Callable[[], object]
 
@@ -74,11 +73,23 @@ def get_device(name: str) -> Device:
         from .cpu_device import CpuDevice
 
         return CpuDevice()
-    if device_kind(name) == "cuda":
+    if re.fullmatch(r"cuda(:\d{1,4})?", name):
         from .cuda_device import CudaDevice
 
         return CudaDevice(name)
     raise DeviceError(f"device {name!r} is unknown; known are cpu and cuda:<number>")
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is not here; of the CPU nothing is loaded.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such device on this machine, or its package is missing.
+    """
+    if name != "cpu":
+        get_device(name)
 
 
 # A read that misses costs several times one that hits; less than this means that the flush left the buffer cached.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,11 +66,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("budget_s", "target", "round_s", "timeout_s"):
-            if not getattr(self, name) > 0:
-                raise SettingsError(f"{name} = {getattr(self, name)!r}: give a number above zero")
+            if not 0 < getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} = {getattr(self, name)!r}: give a finite number above zero")
         for name in ("warm_up_s", "energy_s", "retries", "seed"):
-            if getattr(self, name) < 0:
-                raise SettingsError(f"{name} = {getattr(self, name)!r}: give zero or more")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} = {getattr(self, name)!r}: give a finite number of zero or more")
         if self.threads is not None and self.threads < 1:
             raise SettingsError(f"threads = {self.threads!r}: give at least 1")
         if self.memory_limit_bytes is not None and self.memory_limit_bytes < 1:

@@ -95,7 +95,9 @@ def explain(run: Run, row: str) -> Chain:
 
 def _unknown(run: Run, row: str, known: Sequence[str], derived: bool) -> str:
     near = difflib.get_close_matches(row, known, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known[:12])}"
+    # Keys of measured rows are long; the first ids are enough to see what an id looks like.
+    ids = [name for name in known if "|" not in name][:12]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(ids) or 'only measured rows, by key'}"
     if not derived:
         hint += f"; for projected rows run roofcast project {run.path} first"
     return f"{run.path} has no row {row!r}; {hint}"

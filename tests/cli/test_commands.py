@@ -127,6 +127,16 @@ def test_brackets_in_a_table_are_text() -> None:
         (["export", "{run}", "--format", "xml"], ["xml", "parquet"]),
         (["compare", "{run}", "{missing}"], ["does not exist"]),
         (["compile", "--target", "sm_9x"], ["sm_9x", "sm_90"]),
+        (["compile", "--target", "sm_999"], ["sm_999", "sm_107"]),
+        (["compile", "--operator", "nosuch"], ["nosuch", "moe.routing"]),
+        (["compile", "--target", ""], ["holds no name"]),
+        (["project", "{run}", "--to", ","], ["holds no name"]),
+        (["bench", "--cache", "nonsense"], ["nonsense", "cold or warm"]),
+        (["bench", "--budget", "inf"], ["budget", "inf"]),
+        (["bench", "--memory-limit", "nan"], ["memory-limit", "nan"]),
+        (["bench", "--nosuch"], ["--nosuch", "roofcast bench --help"]),
+        (["hw", "probe", "--device", "nonsense"], ["nonsense", "cpu"]),
+        (["nosuch"], ["nosuch", "roofcast --help"]),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments, words, run_path: str, tmp_path: Path) -> None:
@@ -147,6 +157,53 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments, words, run_path: str
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+@pytest.mark.parametrize("command", ["bench", "ceilings", "run"])
+@pytest.mark.parametrize("device", ["nonsense", "CPU", "cuda:x", "cuda:9999"])
+def test_a_device_that_is_not_here_leaves_no_folder(command: str, device: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, [command, "--device", device, "--out", str(tmp_path / "run"), "--json"])
+    assert type(done.exception).__name__ == "DeviceError"
+    assert device in str(done.exception)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["hw", "show", "b20"], ["bench", "--cache", "x"], ["project", "--nosuch"], ["explain", "nosuch", "P1"]],
+)
+def test_with_json_an_error_is_a_document_too(arguments: list[str]) -> None:
+    done = roofcast(*arguments, "--json")
+    assert done.returncode == 2
+    document = json.loads(done.stdout)
+    assert document == {"error": done.stderr.strip(), "exit_code": 2}
+
+
+def test_explain_lists_no_keys_of_measured_rows(run_path: str) -> None:
+    done = roofcast("explain", run_path, "zzz")
+    assert done.returncode == 2
+    assert "only measured rows, by key" in done.stderr
+    assert f"roofcast project {run_path}" in done.stderr
+    assert len(done.stderr) < 400 + len(run_path) * 2
+
+
+def test_a_path_that_the_encoding_lacks_is_printed_escaped(run_path: str, monkeypatch, tmp_path: Path) -> None:
+    folder = Path(run_path).rename(tmp_path / "r\u00fcn")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = roofcast("export", str(folder), "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert "r\\xfcn" in done.stdout
+
+
+def test_a_full_device_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "roofcast.cli", "ops", "--json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write: no space left")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_compare_of_a_run_with_itself_finds_nothing_and_a_slower_one_fails_the_gate(
