@@ -36,6 +36,12 @@ def backtest(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write backtest.md and its figure here (with --all).")
     ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibrate", metavar="FILE", help="Teach every calibration anew and write it, and nothing else."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Project the measured kernels of one GPU onto another that was measured too, and print the errors.
@@ -47,6 +53,12 @@ def backtest(
     """
     from ..roofline.transfer.standard import StandardRun, run_all, split_pair
 
+    if calibrate is not None:
+        from ..roofline.silicon.package import tables_version
+        from ..roofline.transfer.shipped import write_calibrations
+
+        write_calibrations(calibrate, tables_version())
+        return
     if out is not None and not every:
         raise typer.BadParameter("write documents of the standard pairs: add --all", param_hint="--out")
     if every:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._options import DEFAULT_TARGETS, Json, RunFolder, Targets, split_names
+from ._options import DEFAULT_TARGETS, Json, Targets, split_names
 
 if TYPE_CHECKING:
     from ..roofline.projection import Projection
@@ -21,19 +22,53 @@ def register(app: typer.Typer) -> None:
 
 
 def project(
-    run: RunFolder,
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run folder, such as runs/2026-12-01T09-00-00_host.")
+    ] = None,
     to: Targets = DEFAULT_TARGETS,
     every: Annotated[bool, typer.Option("--every", help="Every implementation, not only each case's fastest.")] = False,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="silicon:GPU", help="Start from a real GPU's measured tables.")
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option("--operator", metavar="NAME", help="Only this operator, such as attention.decode.")
+    ] = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option("--anchor", metavar="FILE", help="Times on the target (operator, workload, time_s); with --from."),
+    ] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option("--workload", metavar="NAME=VALUE", help="Only such workloads; with --from.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Print so many lines per target; with --from.")] = 20,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write every line as Parquet or CSV; with --from.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Project a run's measurements onto other devices, each as low / mid / high with its basis.
+    """Project measurements onto other devices, each as low / mid / high with its basis.
 
     Example: roofcast project runs/mine --to b200,vera-rubin-nvl72
+
+    Without a run: roofcast project --from silicon:h200 --to b200,gb300 --operator attention.decode
     """
+    if start is not None:
+        if run is not None:
+            raise typer.BadParameter("give a run folder or --from, not both", param_hint="--from")
+        from ._silicon_output import project_from_silicon
+
+        project_from_silicon(start, split_names(to), operator, anchor, workload or [], limit=limit, out=out, json=json)
+        return
+    if run is None:
+        raise typer.BadParameter("give a run folder, or --from silicon:GPU", param_hint="RUN")
+    for name, value in (("--anchor", anchor), ("--workload", workload), ("--out", out)):
+        if value:
+            raise typer.BadParameter("goes with --from silicon:GPU only", param_hint=name)
     from ..profiler import load_run
     from ..roofline.projection_table import write_projections
 
-    show_projections(write_projections(load_run(run), split_names(to), fastest=not every), json=json)
+    found = write_projections(load_run(run), split_names(to), fastest=not every)
+    show_projections([item for item in found if operator in (None, item.operator)], json=json)
 
 
 def show_projections(projections: Sequence[Projection], *, json: bool) -> None:

@@ -67,7 +67,10 @@ def choose(places: Array, count: int) -> npt.NDArray[np.intp]:
     with warnings.catch_warnings():
         # An empty cluster keeps its centre, which is as good a place to measure as any.
         warnings.simplefilter("ignore", UserWarning)
+        # So does one among rows that are all alike; its centre is then not a number.
+        warnings.simplefilter("ignore", RuntimeWarning)
         centres, _ = kmeans2(seen, count, minit="++", seed=1, iter=8)
+    centres = np.nan_to_num(centres)
     chosen: list[int] = []
     free = np.ones(len(seen), dtype=bool)
     for centre in centres:

@@ -68,8 +68,13 @@ class MissingSpeedError(LookupError):
     """A device without a figure that a transfer needs; the message names device and figure."""
 
 
-def speeds_of(target: str | Target | Any) -> Speeds:
+def speeds_of(target: str | Target | Any, case: str = "value") -> Speeds:
     """Return a profile's speeds.
+
+    Parameters
+    ----------
+    case
+        ``value``, or the ``low`` or ``high`` end of each figure where sources disagree.
 
     Raises
     ------
@@ -82,13 +87,15 @@ def speeds_of(target: str | Target | Any) -> Speeds:
     from ...hwprofiles import load
 
     fields = getattr(load(loaded.device), "fields", {})
-    return speeds_of_ceilings(loaded.specified, loaded.title, _number(fields, "compute.sms"),
-                              _number(fields, "compute.clock.boost"))  # fmt: skip
+    sms, clock = _number(fields, "compute.sms"), _number(fields, "compute.clock.boost")
+    return speeds_of_ceilings(loaded.specified, loaded.title, sms, clock, case)
 
 
-def speeds_of_ceilings(named: Ceilings, title: str, sms: float | None = None, clock: float | None = None) -> Speeds:
+def speeds_of_ceilings(
+    named: Ceilings, title: str, sms: float | None = None, clock: float | None = None, case: str = "value"
+) -> Speeds:
     """Return the speeds behind a set of ceilings, SMs and clock if known."""
-    rates = {name: ceiling.value for name, ceiling in named.named.items()}
+    rates: dict[str, float] = {name: getattr(ceiling, case) for name, ceiling in named.named.items()}
     for needed in ("dram.read", "vector.fp32"):
         if needed not in rates:
             raise MissingSpeedError(f"{named.device}: no {needed} is known; a transfer needs it")

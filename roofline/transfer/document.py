@@ -17,25 +17,25 @@ FIGURE = "backtest.png"
 # Rows of a figure; more only overlap.
 _POINTS = 1500
 _ABOUT = """
-Every number is for a target that took no part: its own rows, and those of GPUs of its design, teach neither the method's
-exponents nor the band. The form of the model and the anchors' settings were chosen on A100, L40S, H100, H200 and RTX PRO
-6000. One choice was made after a look at B200: a first version widened the bands by the factor that left-out development
-GPUs asked for (1.4); it held 89 % of B200's rows at a width of 2.9, and plain conformal bands took its place. A group is
-one kernel of one framework, version and precision; groups count once each, all of them, those whose software changed
-included. *Median error* is the mean over groups of the group's median of |predicted / measured - 1|, *p90* of its 90th
-percentile, *bias* the mean of the groups' median log ratio as a fraction, *in band* the share of rows inside the 80 %
-band and *band* its high over its low end.
+Every number is for a target that took no part: its own rows, and those of GPUs of its design, teach neither the
+method's exponents nor the band. The form of the model and the anchors' settings were chosen on A100, L40S, H100,
+H200 and RTX PRO 6000. One choice was made after a look at B200: a first version widened the bands by the factor
+that left-out development GPUs asked for (1.4); it held 89 % of B200's rows at a width of 2.9, and plain conformal
+bands took its place. A group is one kernel of one framework, version and precision; groups count once each, all of
+them, those whose software changed included. *Median error* is the mean over groups of the group's median of
+|predicted / measured - 1|, *p90* of its 90th percentile, *bias* the mean of the groups' median log ratio as a
+fraction, *in band* the share of rows inside the 80 % band and *band* its high over its low end.
 """
 _METHOD = """
 A kernel's fixed time stays. The rest of its time goes with its roofs as far as it was near them on the source
-(`efficiency ** exponent`), and with the clock and the number of SMs as far as it was not; sets that L2 holds are served
-by L2, as the tables' harnesses run a case again and again. The roof is the 2-norm of matrix, memory, exponential, vector
-and link time at the datasheets' rates. See `roofline/transfer/model.py`. Anchors are chosen by clusters of the rows'
-features and correct each kernel by a Gaussian process (`roofline/transfer/anchors.py`).
+(`efficiency ** exponent`), and with the clock and the number of SMs as far as it was not; sets that L2 holds are
+served by L2, as the tables' harnesses run a case again and again. The roof is the 2-norm of matrix, memory,
+exponential, vector and link time at the datasheets' rates. See `roofline/transfer/model.py`. Anchors are chosen by
+clusters of the rows' features and correct each kernel by a Gaussian process (`roofline/transfer/anchors.py`).
 
-What remains is mostly software: MoE kernels whose framework runs another binary under the same name, block-scaled fp8
-products that lost or gained between architectures, and collectives, whose latency no datasheet gives. Anchors on the
-target remove most of it.
+What remains is mostly software: MoE kernels whose framework runs another binary under the same name, block-scaled
+fp8 products that lost or gained between architectures, and collectives, whose latency no datasheet gives. Anchors
+on the target remove most of it.
 """
 _HEAD = "| class | groups | rows | median error | p90 | bias | in band | band |\n|---|--:|--:|--:|--:|--:|--:|--:|"
 

@@ -168,3 +168,9 @@ def test_the_document_holds_tables_and_a_figure(tmp_path: Path) -> None:
     assert f"**{found.rows[-1]['median_abs_error']:.1%}**" in written
     assert "plain carry" in written
     assert figure.stat().st_size > 10_000
+
+
+def test_rows_that_are_all_alike_still_give_distinct_anchors() -> None:
+    from roofcast.roofline.transfer.anchors import choose
+
+    assert len(set(choose(np.zeros((40, 6)), 8).tolist())) == 8
