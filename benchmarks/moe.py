@@ -1,11 +1,12 @@
-"""MoE kernels against torch: routing with its permutation, over the routers of real models.
+"""MoE kernels against torch: routing with its permutation over the routers of real models, and the experts' products.
 
     python benchmarks/moe.py [--quick] [--json] [--only TEXT]
 
-The peer is the user's code in torch: gate, topk, renormalise, stable sort by expert, bincount.
+The peer is the user's code in torch: gate, topk, renormalise, stable sort by expert, bincount; a loop over experts.
 """
 
 from _harness import Comparison, main
+from roofcast.kernels.moe.expert_gemm.operator import ExpertGemm
 from roofcast.kernels.moe.routing.operator import Routing
 
 PEER: dict[str, float | None] = {"torch": 5.0}
@@ -22,6 +23,14 @@ COMPARISONS = [
     Comparison(Routing(8192, 512, 22, gate="sigmoid", scale=5.0), REPORTED, quick=False),
     Comparison(Routing(8192, 128, 4, gate="softmax_after_topk"), REPORTED, quick=False),
     *(Comparison(Routing(tokens, 128, 8), REPORTED, quick=tokens == 16) for tokens in (1, 16, 256, 1024)),
+    Comparison(ExpertGemm(2048), {"torch": 1.8}, roof_target=0.75, quick=False),
+    Comparison(ExpertGemm(16, precision="bf16"), REPORTED, roof_target=0.75),
+    *(
+        Comparison(ExpertGemm(tokens, precision="bf16", skew=skew), REPORTED, quick=False)
+        for skew in ("uniform", "zipf", "hot")
+        for tokens in (1, 16, 128, 1024, 8192)
+        if (tokens, skew) != (16, "uniform")
+    ),
 ]
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ EVEN = 2
 """What the summed length in elements must be a multiple of. More steps at once make LLVM hoist broadcasts until they
 leave the registers."""
 
+# Independent sums that hide the latency of their additions.
+_CHAINS = 4
+# How far ahead in memory a row of weights is asked for: 16 lines.
+_AHEAD_BYTES = 1024
 _AHEAD = 8  # elements per prefetch: the line of bf16 that are widened holds 32, so each is asked for several times
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _VECTOR = ir.VectorType(_F32, LANES)
@@ -144,8 +148,8 @@ def dot_tile(rows: int, tokens: int, pairs: bool) -> Any:
     """``tile(w, at, x, to_x, length, out, to, stride)``.
 
     Stores to ``out[to + t * stride + r]`` the products of the weight rows at ``w[at]``, ``w[at + length]``... with the
-    rows at ``x[to_x]``, ``x[to_x + length]``... Both are fp32 or bf16 held as uint16. Meanwhile it asks for the rows of
-    weights that follow.
+    rows at ``x[to_x]``, ``x[to_x + length]``... Both are fp32 or bf16 held as uint16. Meanwhile it asks for the
+    weights that follow in memory.
     """
 
     @intrinsic
@@ -153,39 +157,44 @@ def dot_tile(rows: int, tokens: int, pairs: bool) -> Any:
         kinds = (w, at, x, to_x, length, out, to, stride)
         step = 2 * LANES if pairs else LANES
         line = 64 * 8 // w.dtype.bitwidth
+        chains = max(1, _CHAINS // (rows * tokens))
+        stride_k = max(chains * step, line)
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             values = [_data(context, builder, kind, value) for kind, value in zip(sig.args, args, strict=True)]
             w, at, x, to_x, length, out, to, stride = values
-            places = _accumulators(builder, rows * tokens)
+            places = _accumulators(builder, rows * tokens * chains)
             for place in places:
                 builder.store(constant(_F32, 0.0, LANES), place)
             w_rows = [_at(builder, w, at, builder.mul(length, _I64(r))) for r in range(rows)]
             x_rows = [_at(builder, x, to_x, builder.mul(length, _I64(t))) for t in range(tokens)]
-            following = [_at(builder, row, builder.mul(length, _I64(rows))) for row in w_rows]
 
-            def multiply(read: Callable[[Any], Any]) -> None:
+            def multiply(read: Callable[[Any], Any], chain: int) -> None:
                 add = multiply_add_pairs if pairs else multiply_add
                 w_lanes = [read(row) for row in w_rows]
                 for t, row in enumerate(x_rows):
                     x_lanes = read(row)
                     for r in range(rows):
-                        place = places[r * tokens + t]
+                        place = places[(r * tokens + t) * chains + chain]
                         builder.store(add(builder, w_lanes[r], x_lanes, builder.load(place)), place)
 
-            stride_k = max(step, line)
             whole = builder.and_(length, _I64(-stride_k))
             with cgutils.for_range_slice(builder, _I64(0), whole, _I64(stride_k), _I64) as (k, _):
-                for row in following:
-                    _prefetch(builder, _at(builder, row, k))
-                for part in range(0, stride_k, step):
-                    multiply(lambda row, k=k, part=part: _lanes(builder, _at(builder, row, k, part), pairs))
+                for row in w_rows:
+                    for part in range(0, stride_k, line):
+                        _prefetch(builder, _at(builder, row, k, part + _AHEAD_BYTES * line // 64))
+                for i, part in enumerate(range(0, stride_k, step)):
+                    chain = i % chains
+                    multiply(lambda row, k=k, part=part: _lanes(builder, _at(builder, row, k, part), pairs), chain)
             with cgutils.for_range_slice(builder, whole, length, _I64(step), _I64) as (k, _):
                 left = builder.sub(length, k)
-                multiply(lambda row, k=k: _lanes_left(builder, _at(builder, row, k), left, pairs))
+                multiply(lambda row, k=k: _lanes_left(builder, _at(builder, row, k), left, pairs), 0)
             for r in range(rows):
                 for t in range(tokens):
-                    total = builder.load(places[r * tokens + t])
+                    first = (r * tokens + t) * chains
+                    total = builder.load(places[first])
+                    for place in places[first + 1 : first + chains]:
+                        total = builder.fadd(total, builder.load(place))
                     name = f"llvm.vector.reduce.fadd.{llvm_suffix(_VECTOR)}"
                     total = call_llvm(builder, name, _F32, [ir.Constant(_F32, -0.0), total], flags=("reassoc",))
                     builder.store(total, _at(builder, out, to, builder.mul(stride, _I64(t)), r))
