@@ -19,7 +19,12 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    suite: Annotated[str, typer.Option(help="Suite of workloads: quick, moe, attention, sampling, rl.")] = "quick",
+    suite: Annotated[
+        str,
+        typer.Option(
+            help="Suite: quick, a family of operators (moe, attention, sampling, train, sync, linear), or rl for all."
+        ),
+    ] = "quick",
     operator: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Measure only this operator; repeat or use commas.")
     ] = None,

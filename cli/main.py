@@ -10,7 +10,8 @@ import os
 import sys
 import traceback
 import warnings
-from typing import Any
+from importlib import metadata
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +58,23 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Measure kernels on the machine at hand and project them, with an honest band, onto hardware that is not.",
 )
+
+
+@app.callback()
+def _roofcast(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"roofcast {metadata.version('roofcast')}")
+        raise typer.Exit
+
+
 for _module in _COMMANDS:
     _module.register(app)
 app.add_typer(hw.app, name="hw")

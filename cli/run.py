@@ -51,10 +51,10 @@ def run(
     chosen = load_scenario(scenario)
     for name in targets:  # A misspelt target is worth nothing after minutes of measuring.
         load_target(name)
-    if not json:
-        show_machine(inspect_machine())
     settings, choices = Settings(budget_s=budget, energy_s=1.0), Choices(device, resume)
     with open_folder(out, settings, choices) as folder:
+        if not json:
+            show_machine(inspect_machine())
         measure_ceilings(folder, device)
         ceilings = [row for row in folder.rows() if isinstance(row, CeilingRow) and row.device == device]
         rows = measure_cases(folder, make_cases(suite("quick"), device=device), settings, choices)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .store import Run
+from .whole_files import whole_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,16 +44,15 @@ def export_run(run: Run, format: str, folder: Path | None = None) -> list[Path]:
     if format not in FORMATS:
         raise ExportError(f"format {format!r}: choose one of {', '.join(FORMATS)}")
     folder = folder or run.path
-    written = []
+    paths = [folder / f"{name}.{format}" for name in TABLES]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in TABLES:
-            path = folder / f"{name}.{format}"
-            _write(getattr(run, name), path, format)
-            written.append(path)
+        with whole_files(*paths) as beside:
+            for name, path in zip(TABLES, beside, strict=True):
+                _write(getattr(run, name), path, format)
     except OSError as error:
         raise ExportError(f"{folder}: cannot write here: {error.strerror}; choose another folder") from None
-    return written
+    return paths
 
 
 def _write(frame: pd.DataFrame, path: Path, kind: str) -> None:

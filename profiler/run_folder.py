@@ -14,6 +14,7 @@ from .machine import Machine, inspect_machine
 from .schema import CeilingRow, Manifest, Measurement
 from .store import MANIFEST_NAME, ROWS_NAME, StoreError, read_manifest, read_rows
 from .times import host_name, utc_now
+from .whole_files import whole_files
 
 LOCK_NAME = "run.lock"
 
@@ -169,10 +170,5 @@ def _cut_half_written_row(path: Path) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that a crash leaves either the old or the new one."""
-    beside = path.with_name(path.name + ".new")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with whole_files(path) as (beside,):
+        beside.write_text(text, encoding="utf-8")

@@ -49,6 +49,9 @@ METHOD_MEANING: dict[str, str] = {
 }
 
 
+Seconds = Annotated[FiniteFloat, Field(gt=0)]
+
+
 class Row(BaseModel):
     """Base of all stored records: unknown fields are kept out, floats are finite."""
 
@@ -90,15 +93,11 @@ class Measurement(Row):
     )
     status: Status = Field(description="ok, or the kind of failure")
     message: str = Field(default="", description="a sentence on the status; empty if ok")
-    samples_s: list[FiniteFloat] = Field(default_factory=list, description="seconds per call, one per sample, in order")
+    samples_s: list[Seconds] = Field(default_factory=list, description="seconds per call, one per sample, in order")
     calls_per_sample: int = Field(default=1, description="calls timed together because one is too short for the timer")
-    median_s: FiniteFloat | None = Field(default=None, description="median of the samples, seconds")
-    ci95_low_s: FiniteFloat | None = Field(
-        default=None, description="95 % confidence interval of the median, lower end"
-    )
-    ci95_high_s: FiniteFloat | None = Field(
-        default=None, description="95 % confidence interval of the median, upper end"
-    )
+    median_s: Seconds | None = Field(default=None, description="median of the samples, seconds")
+    ci95_low_s: Seconds | None = Field(default=None, description="95 % confidence interval of the median, lower end")
+    ci95_high_s: Seconds | None = Field(default=None, description="95 % confidence interval of the median, upper end")
     stop_reason: str = Field(default="", description="why sampling ended")
     host_time_s: FiniteFloat | None = Field(default=None, description="GPU only: median host time per call, seconds")
     cost: dict[str, Any] = Field(default_factory=dict, description="the workload's cost (kernels.Cost)")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..profiler.store import StoreError
+from ..profiler.whole_files import whole_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,9 +92,10 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in paths:
-            date: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
-            figure.savefig(path, bbox_inches="tight", **date)
+        with whole_files(*paths) as beside:
+            for path in beside:
+                date: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
+                figure.savefig(path, bbox_inches="tight", **date)
     except OSError as error:
         raise StoreError(f"{folder}: cannot write figures here: {error.strerror or error}") from None
     return paths

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..profiler.store import Run, StoreError
+from ..profiler.whole_files import whole_files
 from .projection import Projection, project
 from .run_ceilings import ceilings_of_run
 
@@ -75,8 +76,9 @@ def write_projections(run: Run, targets: Sequence[Any] = DEFAULT_TARGETS, *, fas
     frame = to_frame(found)
     flat = frame.assign(sources=["; ".join(_citation(s) for s in p.sources.values()) for p in found])
     try:
-        frame.to_parquet(run.path / f"{NAME}.parquet", index=False)
-        flat.drop(columns=["terms", "factors"]).to_csv(run.path / f"{NAME}.csv", index=False)
+        with whole_files(run.path / f"{NAME}.parquet", run.path / f"{NAME}.csv") as (parquet, csv):
+            frame.to_parquet(parquet, index=False)
+            flat.drop(columns=["terms", "factors"]).to_csv(csv, index=False)
     except OSError as error:
         raise StoreError(f"{run.path}: cannot write projections here: {error.strerror or error}") from None
     return found

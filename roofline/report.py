@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..profiler.store import Run, StoreError
+from ..profiler.whole_files import whole_files
 from . import report_tables as tables
 from .explain import explain
 from .interactive import interactive_roofline
@@ -43,7 +44,8 @@ def write_report(run: Run, *, interactive: bool = True) -> Path:
     page = render_report(run, pictures, interactive=interactive)
     path = run.path / NAME
     try:
-        path.write_text(page, encoding="utf-8")
+        with whole_files(path) as (beside,):
+            beside.write_text(page, encoding="utf-8")
     except OSError as error:
         raise StoreError(f"{path}: cannot write the report here: {error.strerror or error}") from None
     return path

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...profiler.store import StoreError
+from ...profiler.whole_files import whole_files
 from .cost import LoopCost
 
 NAME = "loop"
@@ -24,8 +25,9 @@ def write_loop(folder: str | Path, cost: LoopCost) -> list[Path]:
     frame = cost.to_frame()
     files = [folder / f"{NAME}.parquet", folder / f"{NAME}.csv"]
     try:
-        frame.to_parquet(files[0], index=False)
-        frame.drop(columns=["provenance"]).to_csv(files[1], index=False)
+        with whole_files(*files) as (parquet, csv):
+            frame.to_parquet(parquet, index=False)
+            frame.drop(columns=["provenance"]).to_csv(csv, index=False)
     except OSError as error:
         raise StoreError(f"{folder}: cannot write the loop cost here: {error.strerror or error}") from None
     return files

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,10 @@ def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
     assert shown.exit_code == 0
     assert f"Example: roofcast {command}" in shown.stdout
     assert "--json" in shown.stdout
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"roofcast {metadata.version('roofcast')}\n"
 
 
 def test_help_loads_no_numerics() -> None:
