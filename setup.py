@@ -10,7 +10,7 @@ from setuptools import find_packages, setup
 ROOMS = ("kernels", "profiler", "roofline", "hwprofiles", "cli")
 DATA = ("*.yaml", "*.csv", "*.json", "*.j2", "*.md", "*.parquet", "*.jsonl", "py.typed")
 
-packages = [room for room in find_packages(".", include=[p for r in ROOMS for p in (r, f"{r}.*")])]
+packages = find_packages(".", include=[p for r in ROOMS for p in (r, f"{r}.*")])
 here = Path(__file__).parent
 
 setup(

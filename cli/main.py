@@ -60,6 +60,12 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"roofcast {metadata.version('roofcast')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _roofcast(
     version: Annotated[
@@ -67,12 +73,6 @@ def _roofcast(
     ] = False,
 ) -> None:
     pass
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"roofcast {metadata.version('roofcast')}")
-        raise typer.Exit
 
 
 for _module in _COMMANDS:
