@@ -68,8 +68,9 @@ def measure_ceilings(folder: RunFolder, device: str, *, full: bool = False) -> N
 
 
 def measure_cases(folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices) -> list[Measurement]:
-    """Measure the cases that the folder lacks, judged by its ceilings."""
+    """Measure the cases that the folder lacks, judged by its ceilings; doubtful ceilings are measured again."""
     from ..profiler import run_cases
+    from ..roofline.second_look import second_look
 
     with _bar() as bar:
         task = bar.add_task("cases", total=len(cases))
@@ -79,7 +80,7 @@ def measure_cases(folder: RunFolder, cases: Sequence[Case], settings: Settings, 
             left = f"{progress.remaining_s:.0f} s left"
             bar.update(task, completed=progress.done, description=f"{name}: {progress.stage}, {left}")
 
-        return run_cases(
+        rows = run_cases(
             cases,
             folder,
             settings=settings,
@@ -88,6 +89,8 @@ def measure_cases(folder: RunFolder, cases: Sequence[Case], settings: Settings, 
             isolate=choices.isolate,
             on_progress=show,
         )
+        bar.update(task, description="ceilings that points were faster than, again")
+        return second_look(folder, rows)
 
 
 def measure_twice(folder: RunFolder, cases: Sequence[Case], settings: Settings, choices: Choices) -> None:

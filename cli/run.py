@@ -56,8 +56,8 @@ def run(
         if not json:
             show_machine(inspect_machine())
         measure_ceilings(folder, device)
-        ceilings = [row for row in folder.rows() if isinstance(row, CeilingRow) and row.device == device]
         rows = measure_cases(folder, make_cases(suite("quick"), device=device), settings, choices)
+        ceilings = [row for row in folder.rows() if isinstance(row, CeilingRow) and row.device == device]
         folder.finish()
     measured = load_run(folder.path)
     projections = write_projections(measured, targets)
