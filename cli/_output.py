@@ -51,7 +51,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
     if value == 0:
         return "0 s"
     if abs(value) >= 1000:
-        return f"{value:,.0f} s"
+        return f"{number(value)} s"
     for size, unit in _TIME_UNITS:
         if abs(value) >= size:
             return f"{value / size:.{digits}g} {unit}"
@@ -63,6 +63,11 @@ def span(low: float, high: float) -> str:
     first, last = seconds(low), seconds(high)
     number, unit = first.split(" ")
     return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with some significant digits and no exponent above one thousand."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 def rate(value: float | None, unit: str) -> str:

@@ -87,7 +87,7 @@ def loop(
 
 def show_loop(cost: LoopCost, *, json: bool) -> None:
     """Print the loop cost, one line per system and phase."""
-    from ._output import console, print_json, seconds, span, table
+    from ._output import console, number, print_json, seconds, span, table
 
     if json:
         print_json(cost.as_dict())
@@ -100,10 +100,10 @@ def show_loop(cost: LoopCost, *, json: bool) -> None:
                 row["phase"],
                 seconds(row["time_mid_s"]),
                 span(row["time_low_s"], row["time_high_s"]),
-                f"{row['gpu_hours_mid']:.3g}",
-                f"{row['kwh_mid']:.3g}",
-                f"{row['usd_mid']:.3g}",
-                f"{row['usd_low']:.3g} to {row['usd_high']:.3g}",
+                number(row["gpu_hours_mid"]),
+                number(row["kwh_mid"]),
+                number(row["usd_mid"]),
+                f"{number(row['usd_low'])} to {number(row['usd_high'])}",
                 row["bound_by"],
                 row["basis"],
             )
@@ -121,12 +121,14 @@ def show_loop(cost: LoopCost, *, json: bool) -> None:
 
 
 def _run_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from ._output import number
+
     names = ("steps", "hours", "gpu_hours", "kwh", "usd")
     point = f"{row['usd_per_point_mid']:.3g}" if "usd_per_point_mid" in row else ""
     return (
         row["system"],
-        *(f"{row[f'{name}_mid']:,.4g}" for name in names),
-        f"{row['usd_low']:,.3g} to {row['usd_high']:,.3g}",
+        *(number(row[f"{name}_mid"], 4) for name in names),
+        f"{number(row['usd_low'])} to {number(row['usd_high'])}",
         f"{row['usd_per_rollout_mid']:.3g}",
         point,
     )
