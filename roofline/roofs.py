@@ -47,9 +47,9 @@ def able_rates(work: str) -> list[str]:
 def applicable_bandwidth(accesses: Mapping[str, Ceiling], read_bytes: float, write_bytes: float) -> Ceiling | None:
     """Return the bandwidth, over the sum of both, that bounds a mix of reads and writes.
 
-    Of the access kinds known, those next to the mix on either side apply, and the faster of them is taken, so that
-    the roof never claims that the hardware could not do what it was seen to do. For the same reason reads alone are
-    taken to be at least as fast as the reads within a copy or triad were, and writes alone likewise.
+    It lies between those of the access kinds next to the mix on either side, by the share of writes, and bears the
+    nearer one's name. Reads alone are taken to be at least as fast as the reads within a copy or triad were, and writes
+    alone likewise, so that the roof never claims that the hardware could not do what it was seen to do.
     """
     known = {kind: ceiling for kind, ceiling in accesses.items() if kind in _WRITTEN_SHARE}
     total = read_bytes + write_bytes
@@ -58,10 +58,15 @@ def applicable_bandwidth(accesses: Mapping[str, Ceiling], read_bytes: float, wri
     for direction in {"read", "write"} & known.keys():
         known[direction] = max(_alone(known, direction), key=lambda c: c.value)
     share = write_bytes / total
-    shares = [_WRITTEN_SHARE[kind] for kind in known]
-    below = max((s for s in shares if s <= share), default=min(shares))
-    above = min((s for s in shares if s >= share), default=max(shares))
-    return max((c for k, c in known.items() if _WRITTEN_SHARE[k] in (below, above)), key=lambda c: c.value)
+    by_share = {_WRITTEN_SHARE[kind]: ceiling for kind, ceiling in known.items()}
+    below = max((s for s in by_share if s <= share), default=min(by_share))
+    above = min((s for s in by_share if s >= share), default=max(by_share))
+    part = (share - below) / (above - below) if above > below else 0.0
+    nearer, other = by_share[below], by_share[above]
+    if part > 0.5:
+        nearer, other, part = other, nearer, 1 - part
+    between = {n: (1 - part) * getattr(nearer, n) + part * getattr(other, n) for n in ("value", "low", "high", "limit")}
+    return replace(nearer, **between)
 
 
 def _alone(known: Mapping[str, Ceiling], direction: str) -> Iterator[Ceiling]:
