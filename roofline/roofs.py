@@ -77,7 +77,8 @@ def _alone(known: Mapping[str, Ceiling], direction: str) -> Iterator[Ceiling]:
             yield seen
         elif part > 0.0:
             scaled = {name: getattr(seen, name) * part for name in ("value", "low", "high", "limit")}
-            yield replace(seen, note="; ".join(filter(None, (seen.note, f"its {direction}s alone"))), **scaled)
+            note = "; ".join(filter(None, (seen.note, f"the {direction}s within {seen.name}")))
+            yield replace(seen, name=known[direction].name, note=note, **scaled)
 
 
 def work_by_ceiling(cost: Cost, ceilings: Ceilings, cache_state: CacheState) -> dict[str, tuple[float, Ceiling]]:
