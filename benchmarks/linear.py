@@ -1,6 +1,6 @@
 """Dense matrix products against torch's linear, which calls MKL or oneDNN.
 
-    python benchmarks/linear.py [--quick] [--json] [--only TEXT]
+python benchmarks/linear.py [--quick] [--json] [--only TEXT]
 """
 
 from _harness import Comparison, main
