@@ -99,7 +99,7 @@ def test_clock():
     facts = clock_facts()
     assert 0 < facts.resolution_s < 1e-3
     assert 0 < facts.overhead_s < 1e-3
-    assert facts.shortest_s >= 100 * facts.overhead_s
+    assert facts.shortest_s >= 100 * facts.overhead_s * (1 - 1e-9)  # rounding
     calls = []
     assert time_calls([lambda: calls.append(1)] * 3) > 0
     assert len(calls) == 3
