@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from .cost import make_context, run_step
-from .ground_truth import NotEnoughError, PublishedStep, published_step, read_rows
+from .ground_truth import NotEnoughError, Published, read_rows
+from .ground_truth_steps import published_step
 from .inputs import parameter_inputs
 from .system import System
 from .work import Array
@@ -30,10 +31,12 @@ FITTED = {
 _PULL = 0.02
 
 
-def calibration_steps() -> list[PublishedStep]:
+def calibration_steps() -> list[Published]:
     """Return the published steps of the calibration set."""
     found = []
     for row in read_rows():
+        if row["record_type"] != "e2e_step":
+            continue
         try:
             step = published_step(row)
         except NotEnoughError:
@@ -43,14 +46,14 @@ def calibration_steps() -> list[PublishedStep]:
     return found
 
 
-def log_errors(steps: list[PublishedStep], parameters: Mapping[str, float], systems: dict[str, System]) -> Array:
+def log_errors(steps: list[Published], parameters: Mapping[str, float], systems: dict[str, System]) -> Array:
     """Return log(predicted / published) of each step with some parameters fixed."""
     errors = []
     for step in steps:
         scenario = step.scenario.model_copy(update={"parameters": dict(parameters)})
         system = systems.setdefault(step.system, System.load(step.system))
         _, made = run_step(make_context(scenario, system, vary=False))
-        errors.append(np.log(float(made.seconds.reshape(-1)[0]) / step.step_time_s))
+        errors.append(np.log(float(made.seconds.reshape(-1)[0]) / step.published_s))
     return np.array(errors)
 
 
