@@ -42,6 +42,12 @@ def backtest(
             "--calibrate", metavar="FILE", help="Teach every calibration anew and write it, and nothing else."
         ),
     ] = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option(
+            "--classes", metavar="FILE", help="Learn kernel_classes.yaml anew and write it, and nothing else."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Project the measured kernels of one GPU onto another that was measured too, and print the errors.
@@ -53,6 +59,11 @@ def backtest(
     """
     from ..roofline.transfer.standard import StandardRun, run_all, split_pair
 
+    if classes is not None:
+        from ..roofline.transfer.classes import write_classes
+
+        write_classes(classes)
+        return
     if calibrate is not None:
         from ..roofline.silicon.package import tables_version
         from ..roofline.transfer.shipped import write_calibrations

@@ -115,6 +115,11 @@ def kernel_class(name: str) -> KernelClass:
         entry = table["classes"][name]
     except KeyError:
         raise KeyError(f"unknown class of kernels {name!r}; known: {', '.join(table['classes'])}") from None
+    return make_class(name, entry, source_title(table, entry["source"]))
+
+
+def make_class(name: str, entry: Mapping[str, Any], title: str) -> KernelClass:
+    """Return a class of kernels from the fields of an entry of ``kernel_classes.yaml``."""
     return KernelClass(
         name=name,
         what=entry["what"],
@@ -125,7 +130,7 @@ def kernel_class(name: str) -> KernelClass:
         coverage=entry["coverage"],
         median_error=entry["median_error"],
         groups=entry["groups"],
-        title=source_title(table, entry["source"]),
+        title=title,
     )
 
 

@@ -157,9 +157,13 @@ def make_context(
 
 
 def _operators(scenario: Scenario) -> list[str]:
-    left_out = set() if scenario.model.moe else {"moe.routing", "moe.experts"}
-    left_out |= set() if scenario.model.recurrent else {"recurrent.mixer"}
-    return [name for name in OPERATORS if name not in left_out and not name.startswith("collective.")]
+    model = scenario.model
+    left_out = ["collective"]
+    left_out += [] if model.moe else ["moe"]
+    left_out += ["attention.mla"] if model.attention.kind == "gqa" else ["attention.decode", "attention.prefill"]
+    kind = model.recurrent.kind if model.recurrent else ""
+    left_out += [family for family, own in (("ssm", "mamba2"), ("recurrent", "gated_delta")) if kind != own]
+    return [name for name in OPERATORS if not name.startswith(tuple(left_out))]
 
 
 def run_step(context: Context) -> tuple[dict[str, Phase], Step]:

@@ -13,6 +13,7 @@ from .workloads import PRECISION_BYTES, Pass, Shards, operations
 # attention recomputes its scores, five products for two. Recomputation adds one forward pass.
 _BACKWARD = {
     "attention.prefill": 3.5,
+    "attention.mla_prefill": 3.5,
     "sampling.logprob": 2.0,
     "collective.all_reduce": 2.0,
     "collective.all_to_all": 2.0,

@@ -105,7 +105,7 @@ def operator_term(context: Context, operation: Operation, seconds: Array, precis
     times, inputs = context.times, context.inputs
     if not context.explained:
         return Term(operation.operator, seconds, times.basis(operation.operator), "", "")
-    own = times.factors.get(operation.operator)
+    own = times.factor(operation.operator)
     bound_by = times.bound_by(operation, inputs)
     ceiling = inputs.by_name.get(f"ceiling.{bound_by}")
     return Term(

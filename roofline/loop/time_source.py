@@ -25,9 +25,10 @@ from .work import Array, Operation, Work
 _CLASS = {
     "linear.gemm": "gemm.{precision}",
     "linear.head": "gemm.{precision}",
-    "recurrent.mixer": "streaming",
     "sampling.logprob": "streaming",
 }
+# Work of the loop that is measured under the name of another operator.
+_MEASURED_AS = {"linear.head": "linear.gemm"}
 _LINKS = {"scaleup": ("link.scaleup", "link.nvlink", "link.pcie"), "nic": ("link.nic",)}
 # Used where a profile has no figure; a range this wide shows in every result that depends on it.
 _NIC_UNKNOWN = Input(
@@ -62,6 +63,10 @@ class TimeSource:
         self.system = system
         self.factors = dict(factors or {})
 
+    def factor(self, operator: str) -> OperatorFactor | None:
+        """Return what was measured of an operator, or of the one that does its work."""
+        return self.factors.get(operator) or self.factors.get(_MEASURED_AS.get(operator, ""))
+
     def inputs(self, operators: Collection[tuple[str, str]], spread: float = 1.0) -> list[Input]:
         """Return the uncertain inputs of (operator, precision) pairs: ceilings and kernel spreads.
 
@@ -86,7 +91,7 @@ class TimeSource:
         made.setdefault("ceiling.link.nic", _NIC_UNKNOWN)
         for operator, precision in operators:
             kind = _class(operator, precision)
-            own = self.factors.get(operator)
+            own = self.factor(operator)
             name, source = self._spread(operator, kind)
             origin = "measured"
             note = f"position between the 10th and 90th percentile of class {kind.name}" if own is None else own.basis
@@ -106,7 +111,7 @@ class TimeSource:
         return {"dram.read", "exp.fp32", self._fastest(able_rates("vector.fp32")), *rates, *links}
 
     def _spread(self, operator: str, kind: KernelClass) -> tuple[str, str]:
-        own = self.factors.get(operator)
+        own = self.factor(operator)
         if own is not None:
             return f"projection.{operator}", own.reference
         return f"kernel.{kind.name}", kind.title
@@ -119,7 +124,7 @@ class TimeSource:
         roof = np.maximum.reduce(np.broadcast_arrays(*self.roofs(operation.work, inputs).values()))
         floor = kind.floor(int(max(1, operation.work.launches)))
         z = inputs(self._spread(operation.operator, kind)[0])
-        own = self.factors.get(operation.operator)
+        own = self.factor(operation.operator)
         stretch = _stretch(kind, roof, z) if own is None else _stretch(kind, roof, np.zeros_like(z)) * _own(own, z)
         if "kernel.maturity" in inputs and own is None:
             stretch = stretch * inputs("kernel.maturity")
@@ -155,7 +160,7 @@ class TimeSource:
         roof = float(np.max([np.mean(np.atleast_2d(v)[0]) for v in self.roofs(operation.work, inputs).values()]))
         floor = kind.floor(int(max(1, operation.work.launches)))
         stretch = float(_stretch(kind, np.array(roof), np.array(0.0)))
-        own = self.factors.get(operation.operator)
+        own = self.factor(operation.operator)
         carried = f" x {own.mid:.3g} carried" if own else ""
         return (
             f"{operation.count:g} calls a pass x stretch {stretch:.3g} of class {kind.name}{carried} "
@@ -168,7 +173,7 @@ class TimeSource:
 
     def basis(self, operator: str) -> str:
         """Return the basis of an operator's time."""
-        own = self.factors.get(operator)
+        own = self.factor(operator)
         return own.basis if own else "specification_only"
 
     def peak(self, precision: str) -> float:

@@ -21,15 +21,26 @@ OPERATORS = {
     "linear.head": "output head",
     "attention.decode": "one query per sequence over the cache",
     "attention.prefill": "causal attention over whole sequences",
-    "recurrent.mixer": "Mamba-2 or gated-delta recurrence",
+    "attention.mla_decode": "one query per sequence over the latent cache",
+    "attention.mla_prefill": "causal latent attention over whole sequences",
+    "ssm.mamba2_decode": "Mamba-2 recurrence, one token per sequence",
+    "ssm.mamba2_scan": "Mamba-2 recurrence over whole sequences",
+    "recurrent.step": "gated-delta recurrence, one token per sequence",
+    "recurrent.scan": "gated-delta recurrence over whole sequences",
     "moe.routing": "gate, top-k, permutation",
-    "moe.experts": "grouped products of the routed experts",
+    "moe.expert_gemm": "grouped products of the routed experts",
     "sampling.logprob": "log-softmax and gather over the vocabulary",
     "collective.all_reduce": "sum over the tensor group",
     "collective.all_to_all": "tokens to experts and back",
 }
 PRECISION_BYTES = {**{name: float(size) for name, size in BYTES.items()}, "nvfp4": 0.5625, "mxfp4": 0.53125}
 _ACTIVATION_BYTES = 2.0
+_RECURRENCE = {
+    ("mamba2", "decode"): "ssm.mamba2_decode",
+    ("mamba2", "prefill"): "ssm.mamba2_scan",
+    ("gated_delta", "decode"): "recurrent.step",
+    ("gated_delta", "prefill"): "recurrent.scan",
+}
 
 
 @dataclass(frozen=True)
@@ -122,11 +133,11 @@ def _gemm(parameters: float, tokens: Value, width: float, p: Pass, split: float,
 def _mixers(model: Model, p: Pass, s: Shards) -> list[Operation]:
     a, hidden = model.attention, model.hidden
     made = [Operation("linear.gemm", _gemm(a.parameters(hidden), p.tokens, hidden, p, s.tensor, 2), a.layers)]
-    full = a.layers - a.windowed_layers
-    made.append(Operation(f"attention.{p.mode}", _attention(model, p, s, p.context), full))
+    full, named = a.layers - a.windowed_layers, f"attention.{'mla_' if a.kind == 'mla' else ''}{p.mode}"
+    made.append(Operation(named, _attention(model, p, s, p.context), full))
     if a.windowed_layers:
         seen = np.minimum(p.context, a.window)
-        made.append(Operation(f"attention.{p.mode}", _attention(model, p, s, seen), a.windowed_layers))
+        made.append(Operation(named, _attention(model, p, s, seen), a.windowed_layers))
     if r := model.recurrent:
         made.append(Operation("linear.gemm", _gemm(r.parameters(hidden), p.tokens, hidden, p, s.tensor, 2), r.layers))
         # Decode reads and writes the fp32 state once per token; a chunked pass once per chunk of 128 tokens.
@@ -137,7 +148,7 @@ def _mixers(model: Model, p: Pass, s: Shards) -> list[Operation]:
             write_bytes=4.0 * visits * r.state_values / s.tensor,
             launches=3,
         )
-        made.append(Operation("recurrent.mixer", recurrence, r.layers))
+        made.append(Operation(_RECURRENCE[r.kind, p.mode], recurrence, r.layers))
     return made + _all_reduce(model, p, s, a.layers + (r.layers if (r := model.recurrent) else 0))
 
 
@@ -169,7 +180,7 @@ def _feed_forward(model: Model, p: Pass, s: Shards) -> list[Operation]:
         common = m.common_parameters(hidden)
         made.append(Operation("linear.gemm", _gemm(common, p.tokens, hidden, p, s.tensor, 1), m.layers))
         made.append(Operation("moe.routing", _routing(m, p, s), m.layers))
-        made.append(Operation("moe.experts", _experts(model, m, p, s), m.layers))
+        made.append(Operation("moe.expert_gemm", _experts(model, m, p, s), m.layers))
         made += _all_to_all(model, m, p, s) if s.expert > 1 else _all_reduce(model, p, s, m.layers)
     return made
 

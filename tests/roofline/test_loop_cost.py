@@ -208,7 +208,7 @@ def test_a_run_changes_the_operators_that_it_measured(
     assert terms["attention.decode"]["basis"] == "cpu_to_gpu"
     assert terms["attention.decode"]["reference"].startswith("projection P")
     assert terms["attention.decode"]["time_mid_s"] != plain["attention.decode"]["time_mid_s"]
-    assert terms["moe.experts"] == plain["moe.experts"]
+    assert terms["moe.expert_gemm"] == plain["moe.expert_gemm"]
     assert loop_cost(FIRST, SYSTEMS, projections).rows == cost.rows
     write_loop(run.path, cost)
     assert read_loop(run.path) == cost.rows
