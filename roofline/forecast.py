@@ -84,13 +84,13 @@ def from_class(
     )
 
 
-def from_cpu(row: Measurement, share: Efficiency, target: Target, times: Times) -> Forecast:
+def from_cpu(row: Measurement, share: Efficiency, kind: KernelClass, target: Target, times: Times) -> Forecast:
     """Forecast a GPU's time from a CPU's row.
 
     The class of kernels decides; the row's efficiency, if it is bound by the same resource, moves the middle by a
     small weight and can only widen the band.
     """
-    cost, kind = as_cost(row.cost), class_of_operator(row.operator)
+    cost = as_cost(row.cost)
     plain = from_class(cost, kind, target, times, row.cache_state)
     bound = bound_by(times.mid)
     alike = bound is not None and same_resource(share.bound_by, {bound: None}) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.contract import Cost
@@ -14,7 +14,7 @@ from .efficiency import efficiency
 from .forecast import Times, from_class, from_cpu, from_like_device
 from .projected import Origin, Projection, write_down
 from .roofs import CacheState, as_cost
-from .tables import class_of_operator, kernel_class
+from .tables import KernelClass, class_of_operator, kernel_class
 from .targets import Target, load_target
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def project(
     targets: Iterable[TargetLike],
     *,
     fastest: bool = True,
+    classes: Callable[[str], KernelClass] = class_of_operator,
 ) -> list[Projection]:
     """Project measured rows onto targets.
 
@@ -44,6 +45,8 @@ def project(
         Names of profiles (a system stands for its GPU), or loaded profiles.
     fastest
         Project only the fastest implementation of each operator, workload and cache state; else every one.
+    classes
+        The class of kernels of an operator, for projections that stand on one.
 
     Raises
     ------
@@ -57,18 +60,18 @@ def project(
     for row in chosen:
         share = efficiency(row, source, usable)
         if share is not None:
-            found += [_project_row(Origin(row, source, share), target) for target in loaded]
+            found += [_project_row(Origin(row, source, share), target, classes) for target in loaded]
     return found
 
 
-def _project_row(start: Origin, target: Target) -> Projection:
+def _project_row(start: Origin, target: Target, classes: Callable[[str], KernelClass]) -> Projection:
     row, cost = start.row, as_cost(start.row.cost)
     times = Times.of(cost, target, row.cache_state)
     name = basis_of(start.source, target, times.mid)
     if name == "cpu_to_gpu":
-        forecast = from_cpu(row, start.share, target, times)
+        forecast = from_cpu(row, start.share, classes(row.operator), target, times)
     elif name == "specification_only":
-        forecast = from_class(cost, class_of_operator(row.operator), target, times, row.cache_state)
+        forecast = from_class(cost, classes(row.operator), target, times, row.cache_state)
     else:
         forecast = from_like_device(row, start.share, start.source, target, times, name)
     return write_down(
