@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._options import Json
+from ._options import Json, split_names
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..profiler.store import Run
     from ..roofline.transfer import Backtest
+    from ..roofline.transfer.run_backtest import RunBacktest
 
 _COLUMNS = ("class", "groups", "n", "median error", "p90", "bias", "in 80 % band", "band high / low")
 
@@ -32,6 +37,14 @@ def backtest(
     anchors: Annotated[
         int, typer.Option("--anchors", min=0, max=512, help="Measurements of each kernel on the target to look at.")
     ] = 0,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="RUN", help="A run folder to hold against measured GPUs, alone or with --all."),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="GPU,...", help="The measured GPUs for --run (default: h100,h200,b200)."),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="The standard pairs, with and without anchors.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write backtest.md and its figure here (with --all).")
@@ -56,8 +69,10 @@ def backtest(
     pip install 'roofcast[silicon]'.
 
     Example: roofcast backtest --pair H200:B200 --anchors 16
+
+    Of this machine: roofcast bench --suite silicon --out runs/silicon, then roofcast backtest --run runs/silicon
     """
-    from ..roofline.transfer.standard import StandardRun, run_all, split_pair
+    from ..roofline.transfer.standard import RUN_TARGETS, StandardRun, hold_run, run_all, split_pair
 
     if classes is not None:
         from ..roofline.transfer.classes import write_classes
@@ -72,12 +87,17 @@ def backtest(
         return
     if out is not None and not every:
         raise typer.BadParameter("write documents of the standard pairs: add --all", param_hint="--out")
+    if run is not None and pair:
+        raise typer.BadParameter("give a pair of GPUs or a run, not both", param_hint="--run")
+    held = hold_run(_load(run), split_names(to) if to else RUN_TARGETS, operator=operator) if run is not None else ()
     if every:
-        done = run_all(operator=operator)
+        done = replace(run_all(operator=operator), from_run=held)
         if out is not None:
             from ..roofline.transfer.document import write_document
 
             write_document(done, out)
+    elif held:
+        done = StandardRun((), {}, held)
     else:
         from ..roofline.transfer import backtest as run_one
         from ..roofline.transfer import noise_floor
@@ -89,13 +109,36 @@ def backtest(
         return
     for item in done.backtests:
         _show(item)
-    _show_noise(done.noise)
+    for item in done.from_run:
+        _show_run(item)
+    if done.noise:
+        _show_noise(done.noise)
+
+
+def _load(run: Path) -> Run:
+    from ..profiler import load_run
+
+    return load_run(run)
 
 
 def _print(value: dict[str, Any]) -> None:
     from ._output import print_json
 
     print_json(value)
+
+
+def _show_run(item: RunBacktest) -> None:
+    from ._output import console
+
+    console().print(_scores(f"{item.source} to {item.target}, {item.basis}, nothing of its design known", item))
+
+
+def _scores(title: str, item: Backtest | RunBacktest) -> Table:
+    from ._output import table
+
+    cells = [_cells(line) for line in item.rows]
+    cells += [_cells(lines[-1], f"all, {name}") for name, lines in item.baselines.items()]
+    return table(title, _COLUMNS, cells, right=_COLUMNS[1:])
 
 
 def _show(item: Backtest) -> None:
@@ -105,9 +148,7 @@ def _show(item: Backtest) -> None:
     title = f"{item.source} to {item.target}, {item.basis}, " + (
         f"{item.anchors} anchors per kernel" if item.anchors else "nothing of the target known"
     )
-    cells = [_cells(line) for line in item.rows]
-    cells += [_cells(lines[-1], f"all, {name}") for name, lines in item.baselines.items()]
-    shown.print(table(title, _COLUMNS, cells, right=_COLUMNS[1:]))
+    shown.print(_scores(title, item))
     worst = [
         (line["group"], line["n"], f"{line['median_abs_error']:.0%}", f"{line['bias']:+.0%}") for line in item.worst
     ]

@@ -11,6 +11,7 @@ import difflib
 from typing import Any
 
 from ..kernels import Workload, get_operator, make_workload, operator_names
+from .silicon_suite import SILICON
 
 Fields = dict[str, Any]
 
@@ -141,8 +142,11 @@ class UnknownSuiteError(LookupError):
 
 
 def suite_names() -> list[str]:
-    """Return the names of the suites: ``quick``, one per family of operators, and ``rl`` with all of them."""
-    return ["quick", *_FAMILIES, "rl"]
+    """Return the names of the suites.
+
+    ``quick``, one per family of operators, ``rl`` with all of them, and ``silicon`` with shapes of the measured tables.
+    """
+    return ["quick", *_FAMILIES, "rl", "silicon"]
 
 
 def suite(name: str) -> list[tuple[str, Workload]]:
@@ -159,6 +163,8 @@ def suite(name: str) -> list[tuple[str, Workload]]:
         raise UnknownSuiteError(f"unknown suite {name!r}; {hint}")
     if name == "quick":
         return [(operator, make_workload(operator, WORKLOADS[operator][0])) for operator in _QUICK]
+    if name == "silicon":
+        return [(operator, make_workload(operator, fields)) for operator in SILICON for fields in SILICON[operator]]
     chosen = [op for op in WORKLOADS if name == "rl" or op.startswith(f"{name}.")]
     return [(op, make_workload(op, fields)) for op in chosen if op in operator_names() for fields in WORKLOADS[op]]
 

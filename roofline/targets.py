@@ -72,13 +72,20 @@ def load_target(target: str | Target | DeviceProfile | SystemProfile) -> Target:
 _made: dict[int, tuple[object, Target]] = {}
 
 
-def make_target(profile: Any) -> Target:
-    """Return the target that a device's or a system's profile describes."""
+def make_target(profile: Any, *, attained_as: str = "") -> Target:
+    """Return the target that a device's or a system's profile describes.
+
+    Parameters
+    ----------
+    attained_as
+        A device or architecture of ``attained.yaml`` whose shares of the specified ceilings stand in for the device's
+        own: a test of projections may not know what kernels reach on the very device.
+    """
     device = getattr(profile, "gpu", None) or (getattr(profile, "cpu", None) or profile)
     specified = _with_derived(from_profile(device))
     residency = load_table("attained")["residency"]["factor"]
     usable = {n: v if n == "dram" else v * residency for n, v in specified.capacities.items()}
-    attained = {n: _attained(specified, c) for n, c in specified.named.items()}
+    attained = {n: _attained(specified, c, attained_as) for n, c in specified.named.items()}
     sets: dict[Case, Ceilings] = {
         case: replace(
             specified,
@@ -105,8 +112,8 @@ def _source(source: Any) -> dict[str, Any]:
     return dict(source) if isinstance(source, Mapping) else source.as_dict()
 
 
-def _attained(device: Ceilings, ceiling: Ceiling) -> Ceiling:
-    share = attained_share(device.device, device.architecture, device.kind, ceiling.name)
+def _attained(device: Ceilings, ceiling: Ceiling, like: str) -> Ceiling:
+    share = attained_share(like or device.device, like or device.architecture, device.kind, ceiling.name)
     return replace(
         ceiling,
         value=ceiling.value * share.mid,

@@ -8,7 +8,16 @@
 from __future__ import annotations
 
 from .gpus import SiliconGpu, UnknownGpuError, gpu_names, silicon_gpu
-from .importing import Silicon, import_gpu
+from .importing import Silicon, has_tables, import_gpu
 from .package import SiliconMissingError
 
-__all__ = ["Silicon", "SiliconGpu", "SiliconMissingError", "UnknownGpuError", "gpu_names", "import_gpu", "silicon_gpu"]
+__all__ = [
+    "Silicon",
+    "SiliconGpu",
+    "SiliconMissingError",
+    "UnknownGpuError",
+    "gpu_names",
+    "has_tables",
+    "import_gpu",
+    "silicon_gpu",
+]

@@ -91,6 +91,17 @@ def import_gpu(name: str, *, refresh: bool = False) -> Silicon:
     return made
 
 
+def has_tables(name: str) -> bool:
+    """Whether the tables that are installed include a GPU's.
+
+    Raises
+    ------
+    UnknownGpuError, SiliconMissingError
+        As `import_gpu`.
+    """
+    return (tables_folder() / silicon_gpu(name).folder).is_dir()
+
+
 def tables_fingerprint(name: str) -> str:
     """Return a short text that changes when a GPU's tables, or how they are mapped, do.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..roofs import able_rates
 from ..silicon import import_gpu, silicon_gpu
@@ -35,6 +36,15 @@ _CLASSES = {
 }
 # Operators that are a class of their own.
 _OPERATORS = ("recurrent.scan", "recurrent.step")
+# Least values of a workload's fields: below them stand shapes that nobody serves (contexts of two keys, experts cut
+# over 32 GPUs), whose kernels are far from every roof.
+_SERVED: Mapping[str, Mapping[str, int]] = {
+    "attention.decode": {"context": 128},
+    "attention.prefill": {"tokens": 128},
+    "gemm.bf16": {"n": 256, "k": 256},
+    "gemm.fp8": {"n": 256, "k": 256},
+    "moe.experts": {"inter": 256},
+}
 _SELECTION = "sparse_attention/*/*/glm5_topk_module_perf.parquet"
 # Nodes of the stretch stand in the middle of these sizes, seconds of roof.
 _EDGES = (0.0, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 1.0)
@@ -185,6 +195,7 @@ def _rows(name: str) -> pd.DataFrame:
     windowed = rows["workload"].astype(str).str.contains(r"window=[1-9]")
     rows = rows[~windowed | ~rows["class"].str.startswith("attention")]
     rows = rows[~rows["operator"].astype(str).str.endswith("_module")]
+    rows = rows[_served(rows)]
     target = load_target(gpu.profile)
     attained = target.attained["mid"]
     rates = {str(rate): attained.best(able_rates(str(rate))) for rate in rows["rate"].unique()}
@@ -202,6 +213,19 @@ def _rows(name: str) -> pd.DataFrame:
     held = (made["class"] == "streaming") & made["moved"].between(_CACHED_FROM, _CACHED_TO * l2)
     made = made[~held & (made["time_s"] > 0) & (made["roof_s"] > 0)]
     return made[made.groupby("key")["time_s"].transform("size") >= _LEAST_ROWS]
+
+
+def _served(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Whether a row's shape is one that models are served with; of experts, the part on one GPU counts."""
+    kept = np.ones(len(rows), dtype=bool)
+    kinds, texts = rows["class"].to_numpy(), rows["workload"].astype(str)
+    for kind, least in _SERVED.items():
+        own = np.flatnonzero(kinds == kind)
+        shards = texts.iloc[own].str.extract(r"\btp=(\d+)", expand=False).fillna("1").astype(int)
+        for field, value in least.items():
+            found = texts.iloc[own].str.extract(rf"\b{field}=(\d+)", expand=False).astype(int)
+            kept[own] &= (found // shards >= value).to_numpy()
+    return kept
 
 
 def _selections(name: str, folder: str, bandwidth: float) -> Iterator[pd.DataFrame]:

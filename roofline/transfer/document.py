@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..silicon.package import tables_version
 from .backtest import Backtest
 from .calibration import Calibration
+from .run_document import run_sections
+from .score_tables import HEAD, figures, flat, paragraphs, scores_table
 from .standard import StandardRun
 
 FIGURE = "backtest.png"
@@ -37,7 +38,6 @@ What remains is mostly software: MoE kernels whose framework runs another binary
 fp8 products that lost or gained between architectures, and collectives, whose latency no datasheet gives. Anchors
 on the target remove most of it.
 """
-_HEAD = "| class | groups | rows | median error | p90 | bias | in band | band |\n|---|--:|--:|--:|--:|--:|--:|--:|"
 
 
 def write_document(done: StandardRun, folder: Path) -> list[Path]:
@@ -61,7 +61,7 @@ def _sections(done: StandardRun) -> list[str]:
         "# Backtest",
         "How far projections were off on GPUs that were measured. Written by `roofcast backtest --all --out docs` from "
         f"{tables_version()}.",
-        _flat(_ABOUT),
+        flat(_ABOUT),
         "## In short",
         _summary(done.backtests),
         f"![Predicted against measured, {first.source} to {first.target}]({FIGURE})",
@@ -69,13 +69,15 @@ def _sections(done: StandardRun) -> list[str]:
         "## How to read it",
         _reading(first.calibration),
     ]
+    if done.from_run:
+        parts += run_sections(done)
     for item in done.backtests:
         known = f"{item.anchors} anchors per kernel" if item.anchors else "nothing of the target known"
-        parts += [f"## {item.source} to {item.target}, {known}", _table(item), _worst(item)]
+        parts += [f"## {item.source} to {item.target}, {known}", scores_table(item), _worst(item)]
     parts += ["## Noise floor", "The same kernel and shape in two software versions that follow each other, one GPU."]
     for gpu, lines in done.noise.items():
-        rows = [f"| {gpu} | {line['operator_class']} | {_figures(line)} |" for line in lines]
-        parts.append("| gpu " + _HEAD.replace("\n|", "\n|---|") + "\n" + "\n".join(rows))
+        rows = [f"| {gpu} | {line['operator_class']} | {figures(line)} |" for line in lines]
+        parts.append("| gpu " + HEAD.replace("\n|", "\n|---|") + "\n" + "\n".join(rows))
     return parts
 
 
@@ -100,33 +102,9 @@ def _reading(calibration: Calibration) -> str:
     held = ", ".join(f"{basis} {share:.0%}" for basis, share in sorted(calibration.left_out.items()))
     pairs = "; ".join(f"{basis}: {', '.join(names)}" for basis, names in sorted(calibration.pairs.items()))
     return (
-        f"{_paragraphs(_METHOD)}\n\nOnto Blackwell, these pairs taught: {pairs}.\n\nExponents: {exponents}.\n\n"
+        f"{paragraphs(_METHOD)}\n\nOnto Blackwell, these pairs taught: {pairs}.\n\nExponents: {exponents}.\n\n"
         f"Where each development GPU's family was left out of the teaching, the bands held: {held or 'not tested'}."
     )
-
-
-def _paragraphs(text: str) -> str:
-    return "\n\n".join(_flat(part) for part in text.strip().split("\n\n"))
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _figures(line: dict[str, Any]) -> str:
-    coverage = "" if line["coverage"] is None else f"{line['coverage']:.0%}"
-    ratio = "" if line["band_ratio"] is None else f"{line['band_ratio']:.2f}"
-    return (
-        f"{line['groups']} | {line['n']} | {line['median_abs_error']:.1%} | {line['p90_abs_error']:.0%} | "
-        f"{line['bias']:+.1%} | {coverage} | {ratio}"
-    )
-
-
-def _table(item: Backtest) -> str:
-    lines = [_HEAD]
-    lines += [f"| {line['operator_class']} | {_figures(line)} |" for line in item.rows]
-    lines += [f"| *all, {name}* | {_figures(rows[-1])} |" for name, rows in item.baselines.items()]
-    return "\n".join(lines)
 
 
 def _worst(item: Backtest) -> str:

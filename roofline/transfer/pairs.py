@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..silicon import gpu_names, import_gpu, silicon_gpu
-from ..silicon.package import tables_folder
+from ..silicon import gpu_names, has_tables, import_gpu, silicon_gpu
 from ..tables import generation
 from .device import Speeds, speeds_of
 from .model import overheads
@@ -98,7 +97,7 @@ def teaching_pairs(target_family: str | None, *, held_out: bool = False) -> list
     held_out
         Also the pairs from the development GPUs onto data-centre Blackwell, for targets that come after it.
     """
-    here = [name for name in gpu_names() if (tables_folder() / silicon_gpu(name).folder).is_dir()]
+    here = [name for name in gpu_names() if has_tables(name)]
     taught = [name for name in DEVELOPMENT if name in here and silicon_gpu(name).family != target_family]
     pairs = [(a, b) for a in taught for b in taught if a != b]
     if held_out:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...profiler.store import Run
 from .backtest import Backtest, NothingInCommonError, backtest, noise_floor
+from .run_backtest import RunBacktest, backtest_run, on_shapes
 
 # What the method is judged on: one generation ahead, with and without anchors, then within a generation, up and down.
 STANDARD: tuple[tuple[str, str, int], ...] = (
@@ -29,6 +31,10 @@ STANDARD: tuple[tuple[str, str, int], ...] = (
 )
 
 
+# Where a run of this machine is held against measured kernels.
+RUN_TARGETS = ("h100", "h200", "b200")
+
+
 class PairError(ValueError):
     """A pair that cannot be read; the message shows the form."""
 
@@ -39,12 +45,23 @@ class StandardRun:
 
     backtests: tuple[Backtest, ...]
     noise: Mapping[str, list[dict[str, Any]]]
+    from_run: tuple[RunBacktest, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values; a single backtest's fields stand at the top."""
-        found = [_as_dict(item) for item in self.backtests]
+        found = [_as_dict(item) for item in self.backtests] + [item.as_dict() for item in self.from_run]
         top = found[0] if len(found) == 1 else {"backtests": found}
         return {**top, "noise_floor": dict(self.noise)}
+
+    def on_shapes_of_run(self) -> list[tuple[Backtest, list[dict[str, Any]]]]:
+        """Return the backtests onto the GPUs that the run was held against, scored on its shapes alone."""
+        made = [
+            (item, on_shapes(item, run.matched))
+            for run in self.from_run
+            for item in self.backtests
+            if item.target == run.target
+        ]
+        return [(item, lines) for item, lines in made if lines]
 
 
 def _as_dict(item: Backtest) -> dict[str, Any]:
@@ -59,6 +76,17 @@ def _as_dict(item: Backtest) -> dict[str, Any]:
         "exponents": dict(item.calibration.parameters.exponent),
         "coverage_left_out": dict(item.calibration.left_out),
     }
+
+
+def hold_run(run: Run, targets: Sequence[str] = RUN_TARGETS, *, operator: str | None = None) -> tuple[RunBacktest, ...]:
+    """Hold a run against the measured kernels of GPUs, as `backtest_run`.
+
+    Raises
+    ------
+    UnknownGpuError, SiliconMissingError, NothingInCommonError
+        As `backtest_run`.
+    """
+    return tuple(backtest_run(run, target, operator=operator) for target in targets)
 
 
 def split_pair(text: str) -> tuple[str, str]:
