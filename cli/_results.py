@@ -55,10 +55,27 @@ def show_ceilings(folder: Path, rows: Sequence[CeilingRow], *, json: bool) -> No
     if json:
         print_json({"run": str(folder), "ceilings": [row.model_dump(mode="json") for row in rows]})
         return
-    cells = [(row.name, _value(row), row.threads, row.method if row.status == "ok" else row.message) for row in rows]
+    cells = [
+        (row.name, _value(row), *_beside(row), row.threads, row.method if row.status == "ok" else row.message)
+        for row in rows
+    ]
     shown = console()
-    shown.print(table("Ceilings", ("ceiling", "measured", "threads", "how"), cells, right=("measured", "threads")))
+    columns = ("ceiling", "measured", "specified", "share", "threads", "how")
+    shown.print(table("Ceilings", columns, cells, right=columns[1:-1]))
+    for reason in dict.fromkeys(row.specified_source for row in rows if row.specified is None and row.specified_source):
+        shown.print(f"specified: {reason}", markup=False)
+    for row in rows:
+        if row.disagrees:
+            shown.print(f"! {row.name} disagrees with what is specified: {row.specified_source}", markup=False)
     shown.print(f"run folder: {folder}", markup=False)
+
+
+def _beside(row: CeilingRow) -> tuple[str, str]:
+    """Return the specified figure and the share of it that was measured, with a ! where the two disagree."""
+    if row.specified is None:
+        return "", ""
+    share = "" if row.value is None else f"{row.value / row.specified:.0%}{' !' if row.disagrees else ''}"
+    return seconds(row.specified) if row.unit == "s" else rate(row.specified, row.unit), share
 
 
 def _value(row: CeilingRow) -> str:

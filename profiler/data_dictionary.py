@@ -36,6 +36,7 @@ run = load_run("runs/2026-12-01T09-00-00_host")
 run.measurements   # pandas: one line per case
 run.samples        # long form: key, sample, round, time_s
 run.ceilings       # one line per measured ceiling
+run.sweeps         # long form: device, threads, working_set_bytes, bytes_per_s
 run.manifest       # run.json
 ```
 

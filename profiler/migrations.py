@@ -9,7 +9,10 @@ from .schema import SCHEMA_VERSION
 
 Record = dict[str, Any]
 # MIGRATIONS[n] turns a record of version n into one of version n + 1.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {}
+MIGRATIONS: dict[int, Callable[[Record], Record]] = {
+    # Version 2 added fields of ceilings that may be missing: the specified figure and the sweep of working sets.
+    1: dict,
+}
 
 
 class MigrationError(ValueError):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Status = Literal["ok", "incorrect", "out_of_memory", "timeout", "crashed", "unsupported", "above_roof"]
 STATUS_MEANING: dict[Status, str] = {
@@ -145,6 +145,21 @@ class CeilingRow(Row):
     threads: int = Field(default=1, description="threads used")
     working_set_bytes: int | None = Field(default=None, description="bytes the kernel went over")
     method: str = Field(default="", description="the kernel and how its work is counted")
+    specified: FiniteFloat | None = Field(
+        default=None, description="in `unit`, what the device's hardware profile specifies; null without one"
+    )
+    specified_low: FiniteFloat | None = Field(default=None, description="least specified figure where sources disagree")
+    specified_high: FiniteFloat | None = Field(default=None, description="greatest specified figure")
+    specified_source: str = Field(default="", description="profile and source of the specified figure, or why none")
+    disagrees: bool | None = Field(
+        default=None,
+        description="whether the value is below 70 % of `specified_low` or above 105 % of `specified_high`",
+    )
+    sweep: list[tuple[int, FiniteFloat]] = Field(
+        default_factory=list,
+        description="levels of a CPU's memory: working set in bytes and read bandwidth in bytes/s of the sweep in "
+        "which the level's knee was looked for",
+    )
     state: MachineState = Field(default_factory=MachineState, description="the machine while sampling")
     started_at: str = Field(description="UTC time, ISO 8601")
 

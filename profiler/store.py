@@ -151,7 +151,19 @@ class Run:
     @cached_property
     def ceilings(self) -> pd.DataFrame:
         """One line per measured ceiling."""
-        return _frame(CeilingRow, self.ceiling_rows, leave_out={"samples"})
+        return _frame(CeilingRow, self.ceiling_rows, leave_out={"samples", "sweep"})
+
+    @cached_property
+    def sweeps(self) -> pd.DataFrame:
+        """Read bandwidth over working set, long form: ``device``, ``threads``, ``working_set_bytes``, ``bytes_per_s``.
+
+        One sweep per device and number of threads: the one that the last of its memory levels was looked for in.
+        """
+        import pandas as pd
+
+        latest = {(row.device, row.threads): row.sweep for row in self.ceiling_rows if row.sweep}
+        points = [(*where, size, rate) for where, sweep in latest.items() for size, rate in sweep]
+        return pd.DataFrame(points, columns=["device", "threads", "working_set_bytes", "bytes_per_s"])
 
 
 def _frame(model: type[Measurement | CeilingRow], rows: list[Any], leave_out: set[str]) -> pd.DataFrame:

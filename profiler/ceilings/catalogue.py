@@ -90,6 +90,11 @@ def unit(name: str) -> Unit:
     return "op/s" if tail == "int8" or head in ("exp", "compare") else "FLOP/s"
 
 
+def is_level(name: str) -> bool:
+    """Return whether a ceiling is a bandwidth or latency of a memory level."""
+    return name.removeprefix(ONE_THREAD).partition(".")[2] in (*ACCESSES, "latency")
+
+
 def candidates(name: str, setting: Setting) -> list[Candidate]:
     """Return the kernels that compete for a ceiling.
 

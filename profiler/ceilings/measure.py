@@ -12,8 +12,10 @@ from ..machine_state import StateWatch
 from ..schema import CeilingRow
 from ..times import utc_now
 from .candidates import Rates, sample_best
-from .catalogue import ONE_THREAD, candidates, check_names, unit
+from .catalogue import ONE_THREAD, candidates, check_names, is_level, unit
 from .setting import Setting
+from .specified import beside_specified, specification_of
+from .working_set import knee_text
 
 _VISIT_SHARE = 0.5
 _FMA_BITS = {"vector.fp32": 32, "vector.fp64": 64}
@@ -65,23 +67,29 @@ def measure_ceilings(
     budget_each = 1.0 if budget_s is None else budget_s / max(1, len(wanted))
     all_threads = _start_threads(threads or machine.allowed_cores) if device == "cpu" else 1
     settings = {count: Setting(target, machine, count) for count in (all_threads, 1)}
+    specification = specification_of(device, machine)
+
+    def setting_of(name: str) -> Setting:
+        return settings[1 if name.startswith(ONE_THREAD) or name.endswith(".latency") else all_threads]
 
     def row_of(name: str, share: float = 1.0) -> CeilingRow:
         if progress:
             progress(name)
-        alone = name.startswith(ONE_THREAD) or name.endswith(".latency")
         try:
-            return _measure_one(name, settings[1 if alone else all_threads], share * budget_each)
+            return _measure_one(name, setting_of(name), share * budget_each)
         finally:
             # The working sets are large, and some libraries keep them in cycles.
             gc.collect()
 
+    def compared(row: CeilingRow) -> CeilingRow:
+        return beside_specified(row, specification, _fma_peak(row, setting_of(row.name)))
+
     first = {name: row_of(name, _VISIT_SHARE) for name in wanted if _drifts(name)}
     for name in wanted:
         if name not in first:
-            yield row_of(name)
+            yield compared(row_of(name))
     for name, before in first.items():
-        yield better_of(before, row_of(name, 1 - _VISIT_SHARE))
+        yield compared(better_of(before, row_of(name, 1 - _VISIT_SHARE)))
     if device == "cpu":
         _start_threads(all_threads)
 
@@ -130,7 +138,7 @@ def _measure_one(name: str, setting: Setting, budget_s: float) -> CeilingRow:
         state = watch.stop(lambda seconds: 0, 0.0, throttled=throttled)
     except Exception as error:
         failure = as_failure(error, f"measuring {name}")
-        return CeilingRow(**common, status=failure.status, message=failure.message)
+        return CeilingRow(**common, status=failure.status, message=failure.message, sweep=_sweep_of(name, setting))
     others = f"best of {len(competing)} kernels; " if len(competing) > 1 else ""
     return CeilingRow(
         **common,
@@ -141,24 +149,41 @@ def _measure_one(name: str, setting: Setting, budget_s: float) -> CeilingRow:
         high=rates.high,
         samples=rates.samples,
         working_set_bytes=rates.winner.working_set_bytes,
-        method=f"{rates.winner.label}; {others}{rates.stop_reason}{_peak_note(name, rates, setting)}",
+        sweep=_sweep_of(name, setting),
+        method=f"{rates.winner.label}; {others}{rates.stop_reason}{_notes(name, rates, setting)}",
         state=state,
     )
 
 
-def _peak_note(name: str, rates: Rates, setting: Setting) -> str:
-    """Compare a multiply-add rate with clock x pipes x lanes x 2, where the pipes are known."""
-    bits = _FMA_BITS.get(name.removeprefix(ONE_THREAD))
-    if bits is None or setting.device.name != "cpu":
+def _sweep_of(name: str, setting: Setting) -> list[tuple[int, float]]:
+    """Return the sweep that a memory level was looked for in; empty for what is no level of the CPU's memory."""
+    return list(setting.sweep()) if setting.device.name == "cpu" and setting.has_swept and is_level(name) else []
+
+
+def _notes(name: str, rates: Rates, setting: Setting) -> str:
+    """Return what the method adds: the knee of a memory level, the cycles of a multiply-add."""
+    if setting.device.name != "cpu":
         return ""
-    clock, machine = setting.clock_hz(), setting.machine
+    if is_level(name):
+        return f"; {knee_text(name.removeprefix(ONE_THREAD).partition('.')[0], setting.seen_levels())}"
+    if name.removeprefix(ONE_THREAD) not in _FMA_BITS:
+        return ""
+    clock = setting.clock_hz()
     per_cycle = rates.value / clock / setting.threads
-    note = f"; {per_cycle:.1f} FLOP per cycle and core at {clock / 1e9:.2f} GHz (clock by a chain of additions)"
+    return f"; {per_cycle:.1f} FLOP per cycle and core at {clock / 1e9:.2f} GHz (clock by a chain of additions)"
+
+
+def _fma_peak(row: CeilingRow, setting: Setting) -> tuple[float, str] | None:
+    """Return clock x pipes x lanes x 2 x threads of a multiply-add ceiling, where the core's pipes are known."""
+    bits, machine = _FMA_BITS.get(row.name.removeprefix(ONE_THREAD)), setting.machine
+    if bits is None or row.device != "cpu" or row.status != "ok":
+        return None
     if machine.fma_pipes is None or machine.fma_pipe_bits is None:
-        return note
-    peak = machine.fma_pipes * machine.fma_pipe_bits / bits * 2
+        return None
+    clock = setting.clock_hz()
+    peak = clock * setting.threads * machine.fma_pipes * machine.fma_pipe_bits / bits * 2
     pipes = f"{machine.fma_pipes} pipes of {machine.fma_pipe_bits} bit of {machine.microarchitecture}"
-    return f"{note}, {per_cycle / peak:.0%} of the {peak:.0f} of {pipes}"
+    return peak, f"{pipes} x 2 x {setting.threads} thread(s) at {clock / 1e9:.2f} GHz (measured)"
 
 
 def _start_threads(count: int) -> int:

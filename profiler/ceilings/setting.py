@@ -29,6 +29,11 @@ class Setting:
             self._clock_hz = measure_clock_hz()
         return self._clock_hz
 
+    @property
+    def has_swept(self) -> bool:
+        """Whether the sweep was measured already."""
+        return self._sweep is not None
+
     def sweep(self) -> list[tuple[int, float]]:
         """Return working set in bytes and read bandwidth in bytes/s, by size, over all threads; measured once."""
         if self._sweep is None:

@@ -28,11 +28,14 @@ class Level:
     """A memory level as a number of threads see it together.
 
     ``set_bytes`` is the working set to measure it in, over all threads; ``capacity_bytes`` is None for main memory.
+    ``inside`` and ``outside`` are the rates of the sweep in it and one level further out, None before a sweep.
     """
 
     name: str
     set_bytes: int
     capacity_bytes: int | None = None
+    inside: float | None = None
+    outside: float | None = None
 
 
 def levels(machine: Machine, threads: int) -> list[Level]:
@@ -86,7 +89,8 @@ def seen_levels(known: Sequence[Level], sweep: Sequence[tuple[int, float]]) -> l
         Working set in bytes and rate, by size.
     """
     found: list[Level] = []
-    outer_rate = _best(sweep, known[-1].set_bytes * 0.9, float("inf"))
+    # A sweep that ends before main memory says nothing of it; its last point then stands for what lies further out.
+    outer_rate = _best(sweep, known[-1].set_bytes * 0.9, float("inf")) or sweep[-1][1]
     seen = [known[-1]]
     for index in range(len(known) - 2, -1, -1):
         level = known[index]
@@ -97,10 +101,21 @@ def seen_levels(known: Sequence[Level], sweep: Sequence[tuple[int, float]]) -> l
             continue
         size, rate = max(inside, key=lambda point: point[1])
         if rate >= KNEE * outer_rate:
-            seen.append(Level(level.name, size, capacity))
+            seen.append(Level(level.name, size, capacity, rate, outer_rate))
             outer_rate = rate
     found.extend(reversed(seen))
     return found
+
+
+def knee_text(name: str, seen: Sequence[Level]) -> str:
+    """Return the step of the sweep that a level is named by, in words."""
+    level = next((level for level in seen if level.name == name), None)
+    if level is None or level.inside is None or level.outside is None:
+        return "outside every cache of the sweep of working sets"
+    return (
+        f"knee in the sweep of working sets: {level.inside / 1e9:.3g} GB/s in {level.set_bytes} bytes, "
+        f"{level.outside / 1e9:.3g} GB/s one level further out"
+    )
 
 
 def _best(sweep: Sequence[tuple[int, float]], least: float, most: float) -> float:
