@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .schema import Measurement
 from .statistics import median
@@ -15,6 +16,9 @@ LEAST_FLOOR = 0.01
 # rounds of one run cannot show it; such differences of the same code are seen up to this much.
 FLOOR_WITHOUT_AA = 0.05
 _ROUNDS_WITHOUT_RECORD = 10
+_FEWEST_ROUNDS = 4
+# A dozen rounds cannot tell a stronger correlation, nor fewer independent rounds and degrees of freedom, from these.
+_MOST_CORRELATION, _LEAST_INDEPENDENT, _LEAST_FREEDOM = 0.9, 4 / 3, 3.0
 
 
 @dataclass(frozen=True)
@@ -58,19 +62,53 @@ def noise_floor(
         a difference whose spread is that of all cases together. Without such runs 5 % is taken.
 
     The rounds of ``a`` and ``b`` count in either case: each run is split into the even and the odd rounds, and into
-    the earlier and the later half, which shows drift.
+    the earlier and the later half; and what both runs' drift lets their medians differ by is estimated (see `drift`).
     """
     found: dict[str, float] = {}
+    variances: dict[str, float] = {}
     for row in (*a, *b):
         if row.status == "ok" and row.samples_s:
-            found[row.key] = max(found.get(row.key, 0.0), _split_difference(round_medians(row)))
+            rounds = round_medians(row)
+            found[row.key] = max(found.get(row.key, 0.0), _split_difference(rounds))
+            variances[row.key] = variances.get(row.key, 0.0) + drift(rounds) ** 2
+    for key, variance in variances.items():
+        found[key] = max(found[key], math.expm1(math.sqrt(variance)))
     differences = _aa_differences(aa) if aa is not None else {}
     if not differences:
-        return NoiseFloor(found, f"no A/A run: {FLOOR_WITHOUT_AA:.0%}, or the rounds' own", FLOOR_WITHOUT_AA)
+        return NoiseFloor(
+            found, f"no A/A run: {FLOOR_WITHOUT_AA:.0%}, or the drift between rounds of both runs", FLOOR_WITHOUT_AA
+        )
     for key, difference in differences.items():
         found[key] = max(found.get(key, 0.0), difference)
     overall = max(LEAST_FLOOR, _next_difference(list(differences.values())))
     return NoiseFloor(found, f"A/A run of {len(differences)} cases", overall)
+
+
+def drift(rounds: list[float]) -> float:
+    """Return half the width of the 95 % interval of a run's mean over rounds, in the logarithm of time.
+
+    Neighbouring rounds share what disturbs the machine, so n rounds tell no more than n (1 - r) / (1 + r) independent
+    ones, where r is the correlation of a round with the next (a first-order autoregression). The estimate of r is too
+    low by (1 + 4 r) / n (Kendall, Biometrika 41, 1954, p. 403), which is added. The variance within the run misses
+    what the whole run drifted; it is divided by 1 - 1 / (independent rounds). The two runs of a comparison add in
+    squares. Fewer than four rounds show nothing: 0.
+    """
+    from scipy.special import stdtrit
+
+    n = len(rounds)
+    if n < _FEWEST_ROUNDS:
+        return 0.0
+    logs = [math.log(value) for value in rounds]
+    centre = sum(logs) / n
+    off = [value - centre for value in logs]
+    squares = sum(value * value for value in off)
+    if squares == 0:
+        return 0.0
+    seen = sum(x * y for x, y in pairwise(off)) / squares
+    r = min(max(seen + (1 + 4 * seen) / n, 0.0), _MOST_CORRELATION)
+    independent = max(n * (1 - r) / (1 + r), _LEAST_INDEPENDENT)
+    error = math.sqrt(squares / (n - 1) / (1 - 1 / independent) / independent)
+    return float(stdtrit(max(independent - 1, _LEAST_FREEDOM), 0.975)) * error
 
 
 def _aa_differences(aa: tuple[Iterable[Measurement], Iterable[Measurement]]) -> dict[str, float]:

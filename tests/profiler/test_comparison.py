@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from roofcast.profiler import CompareError, Measurement, RunFolder, compare, load_run, measure
-from roofcast.profiler.noise import FLOOR_WITHOUT_AA, LEAST_FLOOR, noise_floor, round_medians
+from roofcast.profiler.noise import FLOOR_WITHOUT_AA, LEAST_FLOOR, drift, noise_floor, round_medians
 from roofcast.profiler.run import run_against_itself
 
 
@@ -85,8 +85,8 @@ def test_a_run_compared_with_itself_is_the_same():
 def test_drift_within_a_run_raises_the_floor():
     row = _row(rounds=4, samples_s=[1.0] * 40 + [1.3] * 40)
     assert round_medians(row) == [1.0, 1.0, 1.3, 1.3]
-    assert noise_floor([row], []).of("k") == pytest.approx(0.3)
-    assert noise_floor([row], [], ([row], [row])).of("k") == pytest.approx(0.3)
+    assert noise_floor([row], []).of("k") >= 0.3
+    assert noise_floor([row], [], ([row], [row])).of("k") >= 0.3
 
 
 def test_nothing_in_common_is_an_error_and_other_machines_a_remark():
@@ -107,6 +107,51 @@ def test_false_alarms_among_simulated_machines_are_rare():
             rows.append(_row(samples_s=samples, rounds=10))
         alarms += _only(compare(rows[:1], rows[1:])).verdict != "same"
     assert alarms <= 5
+
+
+def _drifting(rng, size):
+    """Return round medians of a virtual machine under load: each remembers most of the round before it."""
+    state, rounds = rng.normal(0, 0.1), []
+    for _ in range(size):
+        state = 0.9 * state + rng.normal(0, 0.1 * (1 - 0.9**2) ** 0.5)
+        rounds.append(float(np.exp(state)))
+    return rounds
+
+
+def _drifting_row(rng, size=12):
+    return _row(samples_s=np.repeat(_drifting(rng, size), 20).tolist(), rounds=size)
+
+
+def test_drift_gives_no_alarm_in_19_of_20():
+    """Interleaved turns share the drift; a tenth of the time and a memory of ten rounds, as seen under load."""
+    alarms = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        found = 0
+        for _ in range(20):
+            base = _drifting(rng, 12)
+            sides = [np.asarray(base) * np.exp(rng.normal(0, 0.02, 12)) for _ in "ab"]
+            rows = [_row(samples_s=np.repeat(side, 20).tolist(), rounds=12) for side in sides]
+            found += _only(compare(rows[:1], rows[1:])).verdict != "same"
+        alarms.append(found)
+    assert max(alarms) <= 1
+
+
+def test_runs_one_after_the_other_under_drift_are_rarely_told_apart():
+    """Without interleaving the second run meets another stretch of the drift; its own rounds must give it away."""
+    alarms = 0
+    for seed in range(200):
+        rng = np.random.default_rng(1000 + seed)
+        alarms += _only(compare([_drifting_row(rng)], [_drifting_row(rng)])).verdict != "same"
+    assert alarms <= 20  # 56 with an error from means of blocks of rounds instead.
+
+
+def test_drift_is_wider_than_the_standard_error_of_rounds_that_depend_on_each_other():
+    independent = [drift(np.exp(np.random.default_rng(s).normal(0, 0.1, 64)).tolist()) for s in range(40)]
+    dependent = [drift(_drifting(np.random.default_rng(s), 64)) for s in range(40)]
+    assert np.median(dependent) > 1.5 * np.median(independent)
+    assert drift([1.0, 2.0, 3.0]) == 0.0
+    assert drift([1.0] * 8) == 0.0
 
 
 def test_the_same_code_gives_no_alarm_in_19_of_20_runs(toy, fast):
