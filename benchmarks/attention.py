@@ -1,13 +1,15 @@
-"""Attention against torch: one step of decoding over a paged cache.
+"""Attention against torch: one step of decoding over a paged cache, and prompts.
 
     python benchmarks/attention.py [--quick] [--json] [--only TEXT]
 
 Peers get each sequence's keys and values contiguous, gathered outside the timing: ``torch`` is grouped matrix products,
-``torch_sdpa`` is scaled_dot_product_attention with enable_gqa.
+``torch_sdpa`` is scaled_dot_product_attention with enable_gqa. For prompts ``torch`` is scaled_dot_product_attention on
+contiguous heads, or matrix products where it has no sinks.
 """
 
 from _harness import Comparison, main
 from roofcast.kernels.attention.decode.operator import AttentionDecode
+from roofcast.kernels.attention.prefill.operator import AttentionPrefill
 
 PEERS: dict[str, float | None] = {"torch": 2.0, "torch_sdpa": 2.0}
 DENSE = {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 8}
@@ -22,6 +24,12 @@ COMPARISONS = [
     Comparison(AttentionDecode(**DENSE, window=1024), {"torch": 2.0}, quick=False),
     Comparison(AttentionDecode(**DENSE, query_tokens=4), {"torch": None}, quick=False),
     Comparison(AttentionDecode(**DENSE, page_size=256), {"torch": 2.0}, quick=False),
+    Comparison(AttentionPrefill(1, 2048, 16, 16), {"torch": 2.0}, roof_target=0.6),
+    Comparison(AttentionPrefill(1, 2048, 16, 16, precision="bf16"), {"torch": 2.0}),
+    Comparison(AttentionPrefill(1, 512, 32, 4, prefix=3584), {"torch": None}, quick=False),
+    Comparison(AttentionPrefill(8, 1024, 32, 4, lengths="lognormal"), {"torch": None}, quick=False),
+    Comparison(AttentionPrefill(1, 4096, 32, 4, window=512), {"torch": None}, quick=False),
+    Comparison(AttentionPrefill(1, 2048, 64, 8, 64, window=128, sinks=True), {"torch": None}, quick=False),
 ]
 
 if __name__ == "__main__":

@@ -67,6 +67,31 @@ WORKLOADS: dict[str, list[Fields]] = {
         },
         {"batch": 1, "context": 32_768, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
     ],
+    "attention.prefill": [
+        {"length": 2048, "q_heads": 16, "kv_heads": 16, "head_dim": 128, "precision": "fp32"},
+        {"length": 2048, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+        # A chunk after a cached prefix.
+        {"length": 512, "prefix": 7680, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+        {
+            "batch": 8,
+            "length": 2048,
+            "q_heads": 32,
+            "kv_heads": 4,
+            "head_dim": 128,
+            "precision": "bf16",
+            "lengths": "lognormal",
+        },
+        # gpt-oss: 64 query and 8 key heads of 64, a window of 128 on every other layer, sinks.
+        {
+            "length": 4096,
+            "q_heads": 64,
+            "kv_heads": 8,
+            "head_dim": 64,
+            "precision": "bf16",
+            "window": 128,
+            "sinks": True,
+        },
+    ],
     "sampling.logprob": [
         {"rows": 64, "vocab": 151_936, "precision": "fp32"},
         {"rows": 128, "vocab": 151_936, "precision": "bf16"},

@@ -15,6 +15,7 @@ whatever ``fastmath`` says.
 """
 
 from .arithmetic import absolute, fma, maximum, minimum, round_even, select, sqrt
+from .counter import take_next
 from .exponential import exp, exp2, exp2_in_range, exp2_product
 from .host import LANES, has_bf16_dot, host_features
 from .lanes import (
@@ -98,6 +99,7 @@ __all__ = [
     "store_masked",
     "store_streaming",
     "sum_lanes",
+    "take_next",
     "transpose_tile",
     "widen_bf16",
 ]

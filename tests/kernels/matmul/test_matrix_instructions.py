@@ -8,7 +8,11 @@ import sys
 import pytest
 
 EXPECTED = {"sm_90": "wgmma", "sm_100": "tcgen05", "sm_103": "tcgen05", "sm_107": "tcgen05", "gfx950": "mfma"}
-KERNELS = {"linear.gemm": ["many_bf16"], "moe.expert_gemm": ["in_train_bf16", "out_train_bf16"]}
+KERNELS = {
+    "linear.gemm": ["many_bf16"],
+    "moe.expert_gemm": ["in_train_bf16", "out_train_bf16"],
+    "attention.prefill": ["dim128_bf16"],
+}
 
 # In a process of its own, because the suite runs with Triton's interpreter on, in which nothing compiles.
 _COMPILE = """
