@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from .migrations import MigrationError, migrate
+from .migrations import migrate
 from .schema import RECORD, CeilingRow, MachineState, Manifest, Measurement
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ROWS_NAME = "measurements.jsonl"
 MANIFEST_NAME = "run.json"
+_NEW_MANIFEST = "mend it, or take it away and run with --resume, which writes a new one and keeps the rows"
+_LONGEST_VALUE = 60
 
 
 class StoreError(ValueError):
@@ -58,7 +60,7 @@ def read_rows(path: Path) -> Rows:
         what = "is empty" if path.is_dir() else "does not exist"
         raise StoreError(f"{file} is missing: run folder {path} {what}; give a folder that roofcast wrote") from None
     except OSError as error:
-        raise StoreError(f"{file}: {error.strerror}") from None
+        raise _unreadable(file, error) from None
     whole, _, rest = text.rpartition("\n")
     notes = []
     if rest.strip():
@@ -71,10 +73,10 @@ def read_rows(path: Path) -> Rows:
 def _row(file: Path, number: int, line: str) -> Measurement | CeilingRow:
     try:
         return RECORD.validate_python(migrate(json.loads(line)))
-    except (json.JSONDecodeError, MigrationError) as error:
-        raise StoreError(f"{file}:{number}: {error}; mend or remove this line") from None
     except ValidationError as error:
         raise StoreError(f"{file}:{number}: {_first_problem(error)}; mend or remove this line") from None
+    except (ValueError, RecursionError) as error:  # No JSON, no record, or brackets without end.
+        raise StoreError(f"{file}:{number}: {error}; mend or remove this line") from None
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -91,17 +93,23 @@ def read_manifest(path: Path) -> Manifest:
     except FileNotFoundError:
         raise StoreError(f"{file} is missing: {path} is not a run folder; give a folder that roofcast wrote") from None
     except OSError as error:
-        raise StoreError(f"{file}: {error.strerror}") from None
-    except (json.JSONDecodeError, MigrationError) as error:
-        raise StoreError(f"{file}: {error}") from None
+        raise _unreadable(file, error) from None
     except ValidationError as error:
-        raise StoreError(f"{file}: {_first_problem(error)}") from None
+        raise StoreError(f"{file}: {_first_problem(error)}; {_NEW_MANIFEST}") from None
+    except (ValueError, RecursionError) as error:  # No JSON, no UTF-8, no record, or brackets without end.
+        raise StoreError(f"{file}: {error}; {_NEW_MANIFEST}") from None
+
+
+def _unreadable(file: Path, error: OSError) -> StoreError:
+    return StoreError(f"{file}: cannot be read: {error.strerror}; give a folder that roofcast wrote")
 
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
     where = ".".join(str(part) for part in problem["loc"]) or "row"
-    return f"{where}: {problem['msg']}"
+    value = repr(problem["input"])
+    shown = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}..."
+    return f"{where}: {problem['msg']}" + ("" if problem["type"] == "missing" else f", not {shown}")
 
 
 @dataclass(frozen=True)

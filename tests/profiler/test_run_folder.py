@@ -160,6 +160,8 @@ def test_interrupt_keeps_rows(toy, fast, tmp_path):
         ('{"record": "measurement", "schema_version": 1}\n', r"measurements.jsonl:1: .*Field required"),
         ('{"record": "measurement", "schema_version": 99}\n', "newer roofcast"),
         ("[1]\n", "JSON object"),
+        pytest.param("[" * 100_000 + "\n", r"measurements.jsonl:1: .*mend or remove", id="brackets"),
+        ('{"record": "ceiling", "schema_version": 2, "threads": "many"}\n', r"jsonl:1: ceiling.*"),
     ],
 )
 def test_malformed_row_is_named(toy, tmp_path, content, says):
@@ -167,6 +169,46 @@ def test_malformed_row_is_named(toy, tmp_path, content, says):
     (tmp_path / "measurements.jsonl").write_text(content)
     with pytest.raises(StoreError, match=says):
         load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"{not json}", r"run\.json: Expecting property name.*--resume"),
+        (b'{"schema_version": 99}', r"run\.json: .*newer roofcast"),
+        (b'{"schema_version": "x"}', r"run\.json: schema_version = 'x'"),
+        (b"\xff\xfe", r"run\.json: .*--resume"),
+        pytest.param(b"[" * 100_000, r"run\.json: .*--resume", id="brackets"),
+    ],
+)
+def test_malformed_manifest_is_named(tmp_path, content, says):
+    RunFolder.create(tmp_path).close()
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(StoreError, match=says):
+        load_run(tmp_path)
+    with pytest.raises(StoreError, match=says):
+        RunFolder.create(tmp_path, resume=True)
+    (tmp_path / "run.json").unlink()
+    RunFolder.create(tmp_path, resume=True).close()  # The remedy works.
+    assert load_run(tmp_path).rows.all == []
+
+
+def test_a_wrong_value_is_shown(tmp_path):
+    RunFolder.create(tmp_path).close()
+    manifest = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(manifest | {"complete": "perhaps"}))
+    with pytest.raises(StoreError, match=r"complete: .*not 'perhaps'"):
+        load_run(tmp_path)
+
+
+def test_what_is_no_file_is_named(tmp_path):
+    (tmp_path / "measurements.jsonl").mkdir()
+    with pytest.raises(StoreError, match=r"measurements\.jsonl: cannot be read: .*give a folder"):
+        load_run(tmp_path)
+    with pytest.raises(StoreError, match="cannot be read: Not a directory; give a folder"):
+        load_run("/dev/null")
+    with pytest.raises(RunFolderError, match="choose another --out"):
+        RunFolder.create(Path("/dev/null"))
 
 
 def test_what_is_no_run_folder(tmp_path):
