@@ -37,6 +37,7 @@ METHOD_MEANING: dict[str, str] = {
     "warm_up_stable": "whether the median became stable before the limit",
     "threads": "threads that every CPU backend was given",
     "pinned_threads": "worker threads pinned to one core each",
+    "main_thread_pinned": "whether the main thread stayed on one core while sampling; not where that slows calls down",
     "cold_by": "cold only: flush (the cache is swept before each sample) or rotation (copies of the inputs take turns)",
     "flush": "flush only: time of reading a buffer warm and after a flush, and whether the flush was effective",
     "rotating_copies": "rotation only: how many copies of the inputs",

@@ -22,12 +22,14 @@ from .devices import Device, Run, Timing, flush_evidence, get_device
 from .failures import CaseFailureError, as_failure
 from .inputs_shelf import InputsShelf
 from .settings import Settings
-from .threads import configure_threads, pin_workers, thread_ids
+from .threads import configure_threads, main_thread_pinned, pin_workers, thread_ids
 from .warm_up import warm_up
 
 # Together the copies of rotating inputs exceed the cache this often, so that none is left when its turn comes again.
 _ROTATION_FACTOR = 4
 _MOST_COPIES = 512
+# Threads that a call starts share the main thread's core, which makes the call slower by far more than this.
+_PINNED_TRIES, _PINNED_SLOWER = 3, 1.2
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class LocalSession:
 
         warm = warm_up(sample, settings.warm_up_s)
         pinned = pin_workers(threads_started) if settings.pin and case.device == "cpu" else 0
+        self._pin_main = self._settings.pin and case.device == "cpu" and self._bears_pinning(sample, warm.call_s)
         calls = calls_per_sample(warm.call_s, self._device.shortest_s())
         method = {
             **self._device.method,
@@ -129,6 +132,7 @@ class LocalSession:
             "warm_up_stable": warm.stable,
             "threads": threads,
             "pinned_threads": pinned,
+            "main_thread_pinned": self._pin_main,
             **self._make_samplers(calls),
         }
         self._correct_overhead = self._device.overhead_s() > NEGLIGIBLE * warm.call_s * calls / 10
@@ -137,6 +141,12 @@ class LocalSession:
         return Opened(
             warm.call_s, calls, max_error, self._device.title, implementation.backend, implementation.baseline, method
         )
+
+    @staticmethod
+    def _bears_pinning(sample: Callable[[], float], free_s: float) -> bool:
+        """Return whether calls are as fast with the main thread on one core: those that start threads are not."""
+        with main_thread_pinned(True) as pinned:
+            return pinned and min(sample() for _ in range(_PINNED_TRIES)) <= _PINNED_SLOWER * free_s
 
     def _check(self, output: dict[str, Any]) -> float:
         try:
@@ -186,7 +196,8 @@ class LocalSession:
     def sample(self, seconds: float, most: int) -> Round:
         """Take samples for some seconds: at least one, at most ``most``."""
         try:
-            return self._sample(seconds, most)
+            with main_thread_pinned(self._pin_main):
+                return self._sample(seconds, most)
         except (Exception, SystemExit) as error:
             raise as_failure(error, "sampling") from error
 

@@ -36,7 +36,7 @@ class Settings:
     threads
         Threads of every CPU backend; default: the cores that this process may use.
     pin
-        Whether the backends' worker threads are pinned to one core each.
+        Whether the backends' worker threads, and while sampling the main one, are pinned to one core each.
     energy_s
         Seconds of the window in which energy is read after sampling, where a counter exists; 0 turns it off.
     retries

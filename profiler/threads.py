@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from .cpu_device import core_ids
@@ -61,3 +63,23 @@ def pin_workers(threads: set[int]) -> int:
             continue
         pinned += 1
     return pinned
+
+
+@contextlib.contextmanager
+def main_thread_pinned(pin: bool) -> Iterator[bool]:
+    """Keep the calling thread on the first core for a while and yield whether it is so.
+
+    That is the core which `pin_workers` leaves over. Before and after it is free, for threads that it starts would
+    inherit the core.
+    """
+    cores = core_ids()
+    pinned = False
+    if pin and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {cores[0]})
+            pinned = True
+    try:
+        yield pinned
+    finally:
+        if pinned:
+            os.sched_setaffinity(0, set(cores))

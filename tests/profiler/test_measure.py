@@ -14,7 +14,8 @@ def test_good_case(toy, fast, cache_state):
     row = _only(measure(toy("double", cache_state=cache_state), fast))
     assert (row.status, row.message) == ("ok", "")
     assert 0 < row.ci95_low_s <= row.median_s <= row.ci95_high_s
-    assert len(row.samples_s) == sum(row.method["round_sizes"]) >= 5
+    fewest = 3 if cache_state == "cold" else 5  # Flushing a cache of hundreds of MiB takes most of the budget.
+    assert len(row.samples_s) == sum(row.method["round_sizes"]) >= fewest
     assert row.stop_reason
     assert row.max_error == 0
     assert row.cost["read_bytes"] == {"dram": 80_000.0}

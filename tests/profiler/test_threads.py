@@ -8,7 +8,9 @@ import threading
 import pytest
 from roofcast.profiler.cpu_device import core_ids
 from roofcast.profiler.machine import allowed_cores
-from roofcast.profiler.threads import pin_workers, thread_ids
+from roofcast.profiler.measuring import measure
+from roofcast.profiler.session import LocalSession
+from roofcast.profiler.threads import main_thread_pinned, pin_workers, thread_ids
 
 COUNT = """
 import os
@@ -42,3 +44,29 @@ def test_workers_are_pinned_and_the_main_thread_is_not():
     finally:
         stop.set()
         worker.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not pin threads")
+def test_the_main_thread_is_pinned_for_a_while():
+    before = os.sched_getaffinity(0)
+    with main_thread_pinned(True) as pinned:
+        assert pinned
+        assert os.sched_getaffinity(0) == {core_ids()[0]} == {min(before)}
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(ValueError, match="a case"), main_thread_pinned(True):
+        raise ValueError("a case")
+    assert os.sched_getaffinity(0) == before
+    with main_thread_pinned(False) as pinned:
+        assert not pinned
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not pin threads")
+def test_a_call_that_pinning_slows_is_left_free(monkeypatch, toy, fast):
+    assert LocalSession._bears_pinning(lambda: 1.0, 1.0)
+    assert not LocalSession._bears_pinning(lambda: 2.0, 1.0)
+    seen = []
+    monkeypatch.setattr(LocalSession, "_bears_pinning", lambda self, sample, free_s: seen.append(free_s) or True)
+    (row,) = measure(toy("double"), fast)
+    assert row.method["main_thread_pinned"] is True
+    assert seen
+    assert row.status == "ok"
