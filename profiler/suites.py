@@ -92,6 +92,10 @@ WORKLOADS: dict[str, list[Fields]] = {
             "sinks": True,
         },
     ],
+    "attention.prefill_backward": [
+        {"length": 2048, "q_heads": 16, "kv_heads": 16, "head_dim": 128, "precision": "fp32"},
+        {"length": 1024, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+    ],
     "sampling.logprob": [
         {"rows": 64, "vocab": 151_936, "precision": "fp32"},
         {"rows": 128, "vocab": 151_936, "precision": "bf16"},
