@@ -12,6 +12,7 @@ KERNELS = {
     "linear.gemm": ["many_bf16"],
     "moe.expert_gemm": ["in_train_bf16", "out_train_bf16"],
     "attention.prefill": ["dim128_bf16"],
+    "attention.prefill_backward": ["queries_dim128_bf16", "keys_dim128_bf16"],
 }
 
 # In a process of its own, because the suite runs with Triton's interpreter on, in which nothing compiles.
