@@ -23,15 +23,13 @@ from ...precision import widen
 from ...registry import implementation
 from .numba_pack import copy_keys, pack_queries, transpose_values, unpack_rows
 from .numba_softmax import cap_scores, complete, hide, rescale, softmax_step
+from .numba_tasks import list_tasks, task_rows
 from .operator import AttentionPrefill
 
 _LANES = simd.LANES
 _TILES = 16
 KEYS = _TILES * HEIGHT
 """Keys of a block: scores and one panel of queries stay in the L1 cache, keys and values of the block in L2."""
-QUERIES = 8 * PANEL
-"""Most queries of a task: they amortise the copies of keys and values."""
-_TASKS_PER_THREAD = 8
 _LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
 _MINUS_INF = np.float32(-np.inf)
 
@@ -161,28 +159,6 @@ def _kernel(kind: Operands) -> Any:
     return prefill
 
 
-def list_tasks(w: AttentionPrefill, query_offsets: Any, key_offsets: Any, rows: int) -> Any:
-    """Return sequence, head, first query and queries of every task, those that see most pairs first."""
-    tasks, sizes = [], []
-    for b in range(w.batch):
-        queries, keys = (int(o[b + 1] - o[b]) for o in (query_offsets, key_offsets))
-        low, high = w.mask.ranges(queries, keys)
-        seen = np.add.reduceat(high - low, np.arange(0, queries, rows))
-        for head in range(w.q_heads):
-            for i, first in enumerate(range(0, queries, rows)):
-                tasks.append((b, head, first, min(rows, queries - first)))
-                sizes.append(-int(seen[i]))
-    return np.asarray(tasks, np.int64)[np.argsort(sizes, kind="stable")]
-
-
-def _task_rows(w: AttentionPrefill, threads: int) -> int:
-    """Return the queries of a task: as many as leave every thread several tasks."""
-    rows = QUERIES
-    while rows > PANEL and sum(-(-n // rows) for n, _ in w.sequences()) * w.q_heads < threads * _TASKS_PER_THREAD:
-        rows //= 2
-    return rows
-
-
 def _prefers_pairs() -> bool:
     """Return whether products of bf16 pairs are faster than fp32 ones here.
 
@@ -197,7 +173,7 @@ def prepare_pairs(inputs: Inputs, pairs: bool | None = None) -> Prepared:
     assert isinstance(w, AttentionPrefill)
     kind = operands(w.precision, _prefers_pairs() if pairs is None else pairs)
     threads = get_num_threads()
-    rows = _task_rows(w, threads)
+    rows = task_rows(w, threads)
     query_offsets, key_offsets = (arrays[name].astype(np.int64) for name in ("query_offsets", "key_offsets"))
     tasks = list_tasks(w, query_offsets, key_offsets, rows)
     q, k = (kind.view(arrays[name]).reshape(-1) for name in ("q", "k"))

@@ -22,9 +22,10 @@ from ...matmul.panels import PANEL, scratch_tile
 from ...matmul.tiles import HEIGHT, PITCH
 from ...precision import widen
 from ...registry import implementation
-from ..prefill.numba_kernel import KEYS, list_tasks, product_tiles, visible
+from ..prefill.numba_kernel import KEYS, product_tiles, visible
 from ..prefill.numba_pack import copy_keys, pack_queries, transpose_values, unpack_rows
 from ..prefill.numba_softmax import hide
+from ..prefill.numba_tasks import list_tasks
 from .numba_panels import lay_out_rows, row_products, score_gradients, write_rows
 from .operator import AttentionPrefillBackward
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofcast.kernels import WorkloadError, get_operator
 from roofcast.kernels.attention.decode.operator import AttentionDecode
-from roofcast.kernels.attention.prefill.numba_kernel import KEYS, list_tasks, prepare_pairs
+from roofcast.kernels.attention.prefill.numba_kernel import KEYS, prepare_pairs
+from roofcast.kernels.attention.prefill.numba_tasks import list_tasks
 from roofcast.kernels.attention.prefill.operator import AttentionPrefill, cost
 from roofcast.kernels.contract import Inputs
 
