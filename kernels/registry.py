@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from .contract import Backend, Implementation, Inputs, Operator, Prepared, Workload
+from .declarations import Declaration, declarations
 
 _ROOM = Path(__file__).parent
 _BACKEND_FILES: dict[str, str] = {"numba": "numba_kernel", "triton": "triton_kernel", "torch": "torch_baseline"}
@@ -121,10 +122,29 @@ def backend_module(operator: str, backend: str) -> str:
     return f"{__package__}.{operator}.{_BACKEND_FILES[backend]}"
 
 
+@cache
+def _declared(operator: str) -> dict[str, Declaration]:
+    folder = _ROOM / operator.replace(".", "/")
+    files = [folder / f"{_BACKEND_FILES[backend]}.py" for backend in backend_names(operator)]
+    return {d.name: d for file in files for d in declarations(file)}
+
+
 def implementation_names(operator: str) -> list[str]:
     """Return the names of an operator's implementations without importing a backend."""
     registered = [name for op, name in _implementations if op == operator]
-    return list(dict.fromkeys([*backend_names(operator), *registered]))
+    return list(dict.fromkeys([*_declared(operator), *registered]))
+
+
+def implementation_devices(operator: str, name: str) -> tuple[str, ...]:
+    """Return the kinds of device an implementation runs on, without importing a built-in backend.
+
+    Raises
+    ------
+    UnknownNameError
+        If the operator has no implementation of that name.
+    """
+    declared = _declared(operator).get(name)
+    return declared.devices if declared else get_implementation(operator, name).devices
 
 
 def get_implementation(operator: str, name: str) -> Implementation:
@@ -137,8 +157,8 @@ def get_implementation(operator: str, name: str) -> Implementation:
     ImportError
         If the backend's package is not installed.
     """
-    if (operator, name) not in _implementations and name in backend_names(operator):
-        importlib.import_module(backend_module(operator, name))
+    if (operator, name) not in _implementations and name in _declared(operator):
+        importlib.import_module(backend_module(operator, _declared(operator)[name].backend))
     try:
         return _implementations[operator, name]
     except KeyError:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..kernels import Workload, implementation_names, make_workload
-from ..kernels.registry import backend_names, get_implementation
+from ..kernels.registry import get_implementation, implementation_devices
 
 CacheState = Literal["cold", "warm"]
-# Known without importing the backend's file, so that listing cases stays light.
-_BUILTIN_DEVICES: dict[str, tuple[str, ...]] = {"numba": ("cpu",), "triton": ("cuda",), "torch": ("cpu", "cuda")}
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,7 @@ def device_kind(device: str) -> str:
 
 def runs_on(operator: str, implementation: str, device: str) -> bool:
     """Return whether an implementation runs on a kind of device, without importing a built-in backend."""
-    if implementation in backend_names(operator):
-        return device_kind(device) in _BUILTIN_DEVICES[implementation]
-    return device_kind(device) in get_implementation(operator, implementation).devices
+    return device_kind(device) in implementation_devices(operator, implementation)
 
 
 def make_cases(

@@ -1,5 +1,8 @@
 """Suites name operators and workloads that exist; cases have one key each."""
 
+import subprocess
+import sys
+
 import pytest
 from roofcast.kernels import UnknownNameError, get_operator, operator_names
 from roofcast.profiler import Case, UnknownSuiteError, group_cases, make_cases, suite, suite_names
@@ -42,3 +45,14 @@ def test_cases_come_back_from_plain_values():
         assert Case.from_dict(case.as_dict()) == case
     assert all(len({c.group for c in group}) == 1 for group in group_cases(cases))
     assert "triton" in {c.implementation for c in make_cases(suite("quick"), device="cuda:0")}
+
+
+def test_names_do_not_depend_on_what_was_imported():
+    script = (
+        "from roofcast.kernels import get_implementation, implementation_names\n"
+        "import sys\n"
+        "assert implementation_names('sampling.logprob') == ['numba', 'triton', 'torch', 'torch_logsumexp']\n"
+        "assert 'torch' not in sys.modules\n"
+        "assert get_implementation('sampling.logprob', 'torch_logsumexp').backend == 'torch'\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
