@@ -137,10 +137,11 @@ def _projection_steps(run: Run, item: Projection) -> Iterable[Step]:
     ends = [("low to high", f"{duration(item.time_low_s)} to {duration(item.time_high_s)}", "")]
     yield Step("band", "Band: low at the ceilings' high ends, high at their low ends, and these factors",
                tuple(band + ends))  # fmt: skip
-    yield Step("sources", "Sources", tuple(_citation(s) for s in item.sources.values()))
+    yield Step("sources", "Sources", tuple(citation(s) for s in item.sources.values()))
 
 
-def _citation(source: dict[str, Any]) -> tuple[str, str, str]:
+def citation(source: dict[str, Any]) -> tuple[str, str, str]:
+    """Return a profile's source as a line of a chain."""
     return source["key"], f"{source['title']} ({source['date']})", source.get("url") or ""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from roofcast.cli.main import app
+from roofcast.roofline.figure_style import duration
 from roofcast.roofline.silicon import import_gpu
 from roofcast.roofline.transfer import NothingInCommonError, backtest
 from roofcast.roofline.transfer.anchor_file import AnchorFileError
@@ -122,3 +123,38 @@ def test_sources_have_plausible_speeds() -> None:
     h200, b200 = gpu_speeds("h200"), gpu_speeds("b200")
     assert 1.0 < b200.issue / h200.issue < 1.3
     assert 0.9 < b200.clock / h200.clock < 1.1
+
+
+def test_explain_says_how_a_time_was_carried() -> None:
+    from roofcast.roofline.explain import UnknownRowError
+    from roofcast.roofline.transfer.explain import explain_silicon
+
+    one = project_silicon("h200", ["b200"], operator="linear.gemm").iloc[0]
+    fields = str(one["workload"]).split(", ")
+    chain = explain_silicon("h200", "linear.gemm@b200", workloads=fields, kernel=str(one["group"]))
+    steps = {step.kind: step for step in chain.steps}
+    assert list(steps) == ["measurement", "terms", "formula", "band", "sources"]
+    assert str(one["group"]) in chain.title
+    formula = {name: value for name, value, _ in steps["formula"].figures}
+    # The middle of the formula is the projected one.
+    assert formula["middle"].endswith(f"= {duration(one['mid_s'])}")
+    pairs = next(source for name, _, source in steps["band"].figures if name == "conformal")
+    assert "b200" not in pairs.removeprefix("pairs ")
+    with pytest.raises(UnknownRowError, match="choose one by --workload and --kernel"):
+        explain_silicon("h200", "linear.gemm@b200")
+    with pytest.raises(UnknownRowError, match="no row of m=7777777"):
+        explain_silicon("h200", "linear.gemm@b200", workloads=["m=7777777"])
+    with pytest.raises(UnknownRowError, match=r"its operators: .*linear\.gemm"):
+        explain_silicon("h200", "linear.gem@b200")
+
+
+def test_the_command_explains_silicon() -> None:
+    one = project_silicon("h200", ["b200"], operator="linear.gemm").iloc[0]
+    asked = ["explain", "silicon:h200", "linear.gemm@b200", "--kernel", str(one["group"])]
+    for field in str(one["workload"]).split(", "):
+        asked += ["--workload", field]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    assert "share of the roof" in shown.output
+    refused = CliRunner().invoke(app, ["explain", "runs/none", "P1", "--kernel", "x"])
+    assert refused.exit_code == 2
