@@ -10,10 +10,10 @@ from numba import get_num_threads, njit, prange
 
 from ... import simd
 from ...contract import Arrays, Inputs, Prepared
+from ...narrow_formats import E2M1_LARGEST, E4M3_LARGEST
+from ...numba_rounding import MAGNITUDE_16, e4m3_code, halves, to_float
 from ...registry import implementation
 from . import numba_nvfp4
-from .formats import E2M1_LARGEST, E4M3_LARGEST
-from .numba_rounding import MAGNITUDE_16, e4m3_code, halves, to_float
 from .operator import BLOCK, GROUP, Quantize
 
 _LANES = simd.LANES

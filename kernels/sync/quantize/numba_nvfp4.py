@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit, prange
 
 from ... import simd
-from .formats import E2M1_LARGEST, E4M3_LARGEST
-from .numba_rounding import MAGNITUDE_16, code_of, halves, to_float, with_sign
+from ...narrow_formats import E2M1_LARGEST, E4M3_LARGEST
+from ...numba_rounding import MAGNITUDE_16, code_of, halves, to_float, with_sign
 from .operator import GROUP
 
 _LANES = simd.LANES

@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...contract import Arrays, Check, Cost, Inputs, Operator, Workload, require
-from ...precision import from_bf16, to_bf16
-from .formats import (
+from ...narrow_formats import (
     E2M1_LARGEST,
     E4M3_LARGEST,
+    FP32_AT_THE_MIDDLE,
+    at_the_middle,
     decode_e2m1,
     decode_e4m3,
     encode_e2m1,
@@ -31,11 +32,10 @@ from .formats import (
     pack_nibbles,
     unpack_nibbles,
 )
+from ...precision import from_bf16, to_bf16
 
 FORMATS = ("fp8_block128", "nvfp4")
 BLOCK, GROUP = 128, 16
-# Relative distance from the middle between two codes within which fp32 may go either way.
-_AT_THE_MIDDLE = 2e-6
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,6 @@ def reference(inputs: Inputs) -> Arrays:
     return {"code": pack_nibbles(code), "scale": scale, "tensor_scale": tensor_scale}
 
 
-def _either_way(got: npt.NDArray[Any], want: npt.NDArray[Any], quotient: npt.NDArray[Any]) -> bool:
-    """Return whether values that differ are those of neighbouring codes with the quotient in their middle."""
-    differ = got != want
-    middle, size = (got[differ] + want[differ]) / 2, np.abs(quotient[differ])
-    return bool(np.all(np.abs(np.abs(quotient[differ]) - np.abs(middle)) <= _AT_THE_MIDDLE * size))
-
-
 def compare(output: Arrays, expected: Arrays, inputs: Inputs) -> Check:
     """Require scales that are right to fp32's roundoff, and the codes of the definition under the output's scales."""
     w = inputs.workload
@@ -170,7 +163,9 @@ def compare(output: Arrays, expected: Arrays, inputs: Inputs) -> Check:
         return Check(False, np.inf, f"tensor_scale: {tensor_scale:.9g}, expected {expected['tensor_scale'][0]:.9g}")
     if nvfp4:
         quotient = np.abs(x).reshape(w.rows, -1, GROUP).max(2) / (E2M1_LARGEST * max(tensor_scale, 1e-300))
-        scales_right = _either_way(decode_e4m3(output["scale"]), decode_e4m3(expected["scale"]), quotient)
+        scales_right = at_the_middle(
+            decode_e4m3(output["scale"]), decode_e4m3(expected["scale"]), quotient, FP32_AT_THE_MIDDLE
+        )
     else:
         scales_right = bool(np.all(np.isclose(output["scale"], expected["scale"], rtol=2e-7, atol=0.0)))
     if not scales_right:
@@ -181,7 +176,7 @@ def compare(output: Arrays, expected: Arrays, inputs: Inputs) -> Check:
         got, want = decode_e2m1(unpack_nibbles(output["code"])), decode_e2m1(encode_e2m1(quotient))
     else:
         got, want = decode_e4m3(output["code"]), decode_e4m3(encode_e4m3(quotient))
-    if np.isnan(got).any() or not _either_way(got, want, quotient):
+    if np.isnan(got).any() or not at_the_middle(got, want, quotient, FP32_AT_THE_MIDDLE):
         at = np.argwhere(got != want)[0].tolist()
         return Check(False, np.inf, f"code{at}: value {got[tuple(at)]:.9g}, expected {want[tuple(at)]:.9g}")
     return Check(True, float(np.mean(got != want)))

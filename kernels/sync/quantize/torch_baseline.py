@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...contract import Arrays, Inputs, Prepared
+from ...narrow_formats import E2M1_LARGEST, E4M3_LARGEST
 from ...registry import implementation
 from ...torch_arrays import to_tensor
-from .formats import E2M1_LARGEST, E4M3_LARGEST
 from .operator import BLOCK, GROUP, Quantize
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""The Triton kernels of sync.quantize: blocks of 128 x 128 to e4m3, groups of 16 to e2m1, and the largest weight.
-
-Codes are made by integer arithmetic, which is the same on every GPU: a power of two is added whose last place is the
-wanted one, so that the sum's low bits are the rounded magnitude.
-"""
+"""The Triton kernels of sync.quantize: blocks of 128 x 128 to e4m3, groups of 16 to e2m1, and the largest weight."""
 
 # Triton's library is typed for its compiler.
 # pyright: reportOperatorIssue=false, reportArgumentType=false
@@ -10,20 +6,7 @@ wanted one, so that the sum's low bits are the rounded magnitude.
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def _code(y, MANTISSA: tl.constexpr, LEAST: tl.constexpr):
-    """The magnitude's code, for exponents from LEAST (biased by 127) on."""
-    bits = y.to(tl.int32, bitcast=True) & 0x7FFFFFFF
-    exponent = tl.maximum(bits & 0x7F800000, LEAST << 23)
-    anchor = exponent + ((23 - MANTISSA) << 23)
-    total = bits.to(tl.float32, bitcast=True) + anchor.to(tl.float32, bitcast=True)
-    return (exponent >> (23 - MANTISSA)) + (total.to(tl.int32, bitcast=True) - anchor) - (LEAST << MANTISSA)
-
-
-@triton.jit
-def _inverse(scale):
-    return tl.where(scale > 0.0, 1.0 / tl.where(scale > 0.0, scale, 1.0), 0.0)
+from ...triton_rounding import code_of, e4m3_code, inverse_or_zero
 
 
 @triton.jit
@@ -36,9 +19,8 @@ def quantize_fp8(weight, code, scale, rows, columns, BLOCK: tl.constexpr):
     x = tl.load(weight + place, mask=inside, other=0.0).to(tl.float32)
     s = tl.div_rn(tl.max(tl.max(tl.abs(x), axis=1), axis=0), 448.0)
     tl.store(scale + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), s)
-    y = x * _inverse(s)
-    codes = _code(y, 3, 121) | ((y.to(tl.int32, bitcast=True) >> 24) & 0x80)
-    tl.store(code + place, codes.to(tl.uint8), mask=inside)
+    y = x * inverse_or_zero(s)
+    tl.store(code + place, e4m3_code(y).to(tl.uint8), mask=inside)
 
 
 @triton.jit
@@ -65,7 +47,7 @@ def quantize_tensor_scale(parts, tensor_scale, number, PARTS: tl.constexpr):
 @triton.jit
 def _nibble(y):
     bounded = tl.minimum(tl.maximum(y, -6.0), 6.0)
-    return _code(bounded, 1, 127) | ((y.to(tl.int32, bitcast=True) >> 28) & 8)
+    return code_of(bounded, 1, 127) | ((y.to(tl.int32, bitcast=True) >> 28) & 8)
 
 
 @triton.jit
@@ -78,10 +60,10 @@ def quantize_nvfp4(pairs, code, scale, tensor_scale, groups, GROUPS: tl.constexp
     low, high = (x << 16).to(tl.float32, bitcast=True), (x & -65536).to(tl.float32, bitcast=True)
     top = tl.max(tl.maximum(tl.abs(low), tl.abs(high)), axis=1)
     wide = tl.load(tensor_scale)
-    s = _code(tl.minimum(top * (1.0 / 6.0) * _inverse(wide), 448.0), 3, 121)
+    s = code_of(tl.minimum(top * (1.0 / 6.0) * inverse_or_zero(wide), 448.0), 3, 121)
     tl.store(scale + g, s.to(tl.uint8), mask=g < groups)
     normal = ((s << 20) + (120 << 23)).to(tl.float32, bitcast=True)
     value = tl.where(s < 8, s.to(tl.float32) * 0.001953125, normal)
-    factor = _inverse(value * wide)[:, None]
+    factor = inverse_or_zero(value * wide)[:, None]
     packed = _nibble(low * factor) | (_nibble(high * factor) << 4)
     tl.store(code + place, packed.to(tl.uint8), mask=inside)

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofcast.kernels import WorkloadError, get_implementation, get_operator, precision
+from roofcast.kernels import narrow_formats as formats
 from roofcast.kernels.contract import Inputs
-from roofcast.kernels.sync.quantize import formats
 from roofcast.kernels.sync.quantize.operator import Quantize, cost, element_scales, reference
 
 OPERATOR = get_operator("sync.quantize")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ... import simd
+from . import simd
 
 MAGNITUDE_16 = np.uint16(0x7FFF)
 _EXPONENT, _MAGNITUDE = np.int32(0x7F800000), np.int32(0x7FFFFFFF)

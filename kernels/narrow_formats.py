@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 E4M3_LARGEST, E2M1_LARGEST = 448.0, 6.0
+FP32_AT_THE_MIDDLE = 2e-6
+"""Relative distance from the middle between two codes within which fp32 may go either way."""
 
 
 @cache
@@ -74,3 +76,10 @@ def unpack_nibbles(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Undo `pack_nibbles`."""
     pair = np.stack([packed & 0xF, packed >> 4], axis=-1)
     return np.asarray(pair.reshape(*packed.shape[:-1], -1), np.uint8)
+
+
+def at_the_middle(got: npt.NDArray[Any], want: npt.NDArray[Any], exact: npt.NDArray[Any], relative: float) -> bool:
+    """Return whether values that differ are neighbours with the exact one in their middle, to a relative distance."""
+    differ = got != want
+    middle, size = np.abs((got[differ] + want[differ]) / 2), np.abs(exact[differ])
+    return bool(np.all(np.abs(size - middle) <= relative * size))
