@@ -81,6 +81,14 @@ def draw_logits(rng: np.random.Generator, tokens: int, p: Floats) -> npt.NDArray
     return logits
 
 
+def draw_choices(
+    rng: np.random.Generator, tokens: int, experts: int, top_k: int, skew: str, parameter: float | None
+) -> npt.NDArray[np.int64]:
+    """Draw the experts of tokens under a skew, ``[tokens, top_k]``, in no order."""
+    logits = draw_logits(rng, tokens, popularity(experts, skew, parameter))
+    return np.argpartition(-logits, top_k - 1, axis=1)[:, :top_k]
+
+
 def _append(counts: Floats, arrived: Floats) -> Floats:
     """Return the distribution of a count (cut off at its last entry) after one more independent arrival."""
     after = counts * (1 - arrived[:, None])

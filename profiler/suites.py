@@ -46,6 +46,15 @@ WORKLOADS: dict[str, list[Fields]] = {
             "skew": "zipf",
         },
     ],
+    "moe.dispatch": [
+        {"tokens": 2048, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16"},
+        {"tokens": 2048, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16", "quantize": "fp8"},
+        {"tokens": 64, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16"},
+    ],
+    "moe.combine": [
+        {"tokens": 2048, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16"},
+        {"tokens": 64, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16"},
+    ],
     "linear.gemm": [
         {"tokens": 2040, "out_features": 2048, "in_features": 2048, "precision": "fp32"},
         {"tokens": 2040, "out_features": 2048, "in_features": 2048, "precision": "bf16"},

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...contract import Arrays, Check, Cost, Inputs, Operator, Workload, require
-from ...distributions import checked_skew, draw_logits, expected_touched, popularity
+from ...distributions import checked_skew, draw_choices, expected_touched
 from ...precision import BYTES, compare_floats, store, tolerance, widen
 
 ROW_MULTIPLE = 8
@@ -131,8 +131,7 @@ def draw_counts(workload: ExpertGemm, rng: np.random.Generator) -> npt.NDArray[n
     w = workload
     if w.counts:
         return np.array(w.counts, np.int32)
-    logits = draw_logits(rng, w.tokens, popularity(w.experts, w.skew, w.skew_parameter))
-    chosen = np.argpartition(-logits, w.top_k - 1, axis=1)[:, : w.top_k]
+    chosen = draw_choices(rng, w.tokens, w.experts, w.top_k, w.skew, w.skew_parameter)
     return np.bincount(chosen.reshape(-1), minlength=w.experts).astype(np.int32)
 
 
