@@ -11,6 +11,7 @@ from _harness import Comparison, main
 from roofcast.kernels.moe.combine.operator import Combine
 from roofcast.kernels.moe.dispatch.operator import Dispatch
 from roofcast.kernels.moe.expert_gemm.operator import ExpertGemm
+from roofcast.kernels.moe.layer.operator import MoeLayer
 from roofcast.kernels.moe.routing.operator import Routing
 
 PEER: dict[str, float | None] = {"torch": 5.0}
@@ -40,11 +41,14 @@ COMPARISONS = [
         for tokens in (1, 16, 128, 1024, 8192)
         if (tokens, skew) != (16, "uniform")
     ),
+    Comparison(MoeLayer(2048), {"torch": 1.5}, quick=False),
+    Comparison(MoeLayer(16, precision="bf16"), REPORTED),
+    Comparison(MoeLayer(512, precision="bf16"), REPORTED, quick=False),
 ]
 
 if __name__ == "__main__":
     main(
         "MoE kernels against torch.",
         COMPARISONS,
-        ["dram.read", "dram.copy", "dram.write", "llc.read", "vector.fp32", "exp.fp32", "compare.fp32"],
+        ["dram.read", "dram.copy", "dram.write", "llc.read", "vector.fp32", "matrix.bf16", "exp.fp32", "compare.fp32"],
     )

@@ -55,6 +55,10 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"tokens": 2048, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16"},
         {"tokens": 64, "experts": 128, "top_k": 8, "hidden": 2048, "precision": "bf16"},
     ],
+    "moe.layer": [
+        {"tokens": 16, "experts": 128, "top_k": 8, "hidden": 2048, "inter": 768, "precision": "bf16"},
+        {"tokens": 512, "experts": 128, "top_k": 8, "hidden": 2048, "inter": 768, "precision": "bf16"},
+    ],
     "linear.gemm": [
         {"tokens": 2040, "out_features": 2048, "in_features": 2048, "precision": "fp32"},
         {"tokens": 2040, "out_features": 2048, "in_features": 2048, "precision": "bf16"},

@@ -52,7 +52,7 @@ class ExpertRows(Workload):
         require(whole, "hidden", self.hidden, f"give a positive multiple of {ROW_MULTIPLE}")
         require(self.precision in ("fp32", "bf16"), "precision", self.precision, "choose fp32 or bf16")
         parameter = checked_skew(self.skew, self.skew_parameter, self.experts)
-        object.__setattr__(self, "skew_parameter", parameter)
+        object.__setattr__(self, "skew_parameter", parameter if self.skew != "uniform" else None)
 
     @property
     def slots(self) -> int:

@@ -49,7 +49,7 @@ def read_cubin(compiled: Any) -> Resources:
 
 
 def _disassemble(path: Path) -> tuple[InstructionMix | None, str]:
-    done = _run(_nvdisasm(), "-c", str(path))
+    done = _run(_nvdisasm(), "-c", "-ndf", str(path))  # instructions alone, without the analysis of data flow
     opcodes = Counter(_INSTRUCTION.findall(done.stdout))
     if not opcodes:
         reason = next((line.strip() for line in done.stderr.splitlines() if line.strip()), "no output")

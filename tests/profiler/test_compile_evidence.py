@@ -17,7 +17,8 @@ print(json.dumps([e.as_row() for e in compile_evidence(sys.argv[1:2], sys.argv[2
 """
 
 
-@pytest.mark.parametrize("operator", triton_operators())
+# The kernels of moe.layer are those of its parts.
+@pytest.mark.parametrize("operator", [name for name in triton_operators() if name != "moe.layer"])
 def test_every_kernel_compiles_for_every_target(operator: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(

@@ -14,25 +14,30 @@ if TYPE_CHECKING:
     import torch
 
 
+def combine(y: torch.Tensor, weights: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Return the weighted sums; products are summed in fp32."""
+    import torch
+
+    row_of = torch.empty(source.numel(), dtype=torch.int64, device=y.device)
+    row_of[source.long()] = torch.arange(source.numel(), device=y.device)
+    gathered = y.index_select(0, row_of).view(*weights.shape, -1).float()
+    return torch.bmm(weights.unsqueeze(1), gathered).squeeze(1).to(y.dtype)
+
+
 @implementation("moe.combine", backend="torch", devices=("cpu", "cuda"), baseline=True)
 def prepare(inputs: Inputs, device: str) -> Prepared:
-    """Eager operations; products are summed in fp32."""
+    """Eager operations."""
     import torch
 
     w = inputs.workload
     assert isinstance(w, Combine)
     check_source(inputs)
-    y, weights, source = (to_tensor(inputs.arrays[name], device) for name in ("y", "weights", "source"))
-    rows = torch.arange(w.slots, device=device)
-    row_of = torch.empty_like(rows)
+    tensors = [to_tensor(inputs.arrays[name], device) for name in ("y", "weights", "source")]
     latest: dict[str, torch.Tensor] = {}
 
     def run() -> None:
         with torch.inference_mode():
-            row_of[source.long()] = rows
-            gathered = y.index_select(0, row_of).view(w.tokens, w.top_k, w.hidden).float()
-            out = torch.bmm(weights.unsqueeze(1), gathered).squeeze(1)
-            latest["out"] = out.to(y.dtype)
+            latest["out"] = combine(*tensors)
 
     def output() -> Arrays:
         return {"out": to_array(latest["out"])}

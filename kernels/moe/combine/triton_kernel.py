@@ -17,15 +17,10 @@ from .operator import Combine
 _ROWS, _COLUMNS, _WARPS = 1024, 1024, 4
 
 
-@implementation("moe.combine", backend="triton", devices=("cuda",))
-def prepare(inputs: Inputs, device: str) -> Prepared:
-    """All buffers are made here."""
+def bind(w: Combine, y: Any, weights: Any, source: Any, device: str) -> tuple[Any, Any]:
+    """Return what launches the work on given tensors, and the result that it fills; all buffers are made here."""
     import torch
 
-    w = inputs.workload
-    assert isinstance(w, Combine)
-    check_source(inputs)
-    y, weights, source = (to_tensor(inputs.arrays[name], device) for name in ("y", "weights", "source"))
     row_of = torch.empty_like(source)
     out = torch.empty((w.tokens, w.hidden), dtype=y.dtype, device=device)
     # The launch syntax is beyond type checkers.
@@ -36,6 +31,18 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
         invert[(triton.cdiv(w.slots, _ROWS),)](source, row_of, w.slots, ROWS=_ROWS, num_warps=_WARPS)
         grid = (w.tokens, triton.cdiv(w.hidden, _COLUMNS))
         combine[grid](y, weights, row_of, out, w.hidden, w.top_k, COLUMNS=_COLUMNS, num_warps=_WARPS)
+
+    return run, out
+
+
+@implementation("moe.combine", backend="triton", devices=("cuda",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """See `bind`."""
+    w = inputs.workload
+    assert isinstance(w, Combine)
+    check_source(inputs)
+    y, weights, source = (to_tensor(inputs.arrays[name], device) for name in ("y", "weights", "source"))
+    run, out = bind(w, y, weights, source, device)
 
     def output() -> Arrays:
         return {"out": to_array(out)}

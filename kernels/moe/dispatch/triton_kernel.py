@@ -18,15 +18,10 @@ _ROWS, _WARPS = 1024, 4
 _COPY, _FP8 = {"COLUMNS": 1024}, {"BLOCKS": 8, "BLOCK": BLOCK}
 
 
-@implementation("moe.dispatch", backend="triton", devices=("cuda",))
-def prepare(inputs: Inputs, device: str) -> Prepared:
-    """All buffers are made here."""
+def bind(w: Dispatch, x: Any, source: Any, device: str) -> tuple[Any, dict[str, Any]]:
+    """Return what launches the work on given tensors, and the tensors that it fills; all buffers are made here."""
     import torch
 
-    w = inputs.workload
-    assert isinstance(w, Dispatch)
-    check_source(inputs)
-    x, source = (to_tensor(inputs.arrays[name], device) for name in ("x", "source"))
     row_of = torch.empty_like(source)
     # The launch syntax is beyond type checkers.
     invert: Any = invert_source
@@ -52,6 +47,18 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
             quantize[grid](
                 x, row_of, out["code"], out["scale"], w.hidden, w.scales, w.top_k, **_FP8, num_warps=_WARPS
             )  # fmt: skip
+
+    return run, out
+
+
+@implementation("moe.dispatch", backend="triton", devices=("cuda",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """See `bind`."""
+    w = inputs.workload
+    assert isinstance(w, Dispatch)
+    check_source(inputs)
+    x, source = (to_tensor(inputs.arrays[name], device) for name in ("x", "source"))
+    run, out = bind(w, x, source, device)
 
     def output() -> Arrays:
         return {name: to_array(value) for name, value in out.items()}

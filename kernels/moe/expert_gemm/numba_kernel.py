@@ -134,18 +134,14 @@ def _few_rows_kernel(kind: Operands) -> Any:
     return few_rows
 
 
-@implementation("moe.expert_gemm", backend="numba", devices=("cpu",))
-def prepare(inputs: Inputs, device: str) -> Prepared:
-    """All buffers are made here; the plan, from the counts, is part of the run."""
-    w = inputs.workload
-    assert isinstance(w, ExpertGemm)
-    check_counts(inputs)
+def bind(w: ExpertGemm, counts: Any, x: Any, w_in: Any, w_out: Any) -> tuple[Any, Any]:
+    """Return what does the work on given arrays, and the ``y`` that it fills; all buffers are made here.
+
+    The plan, from the counts, is part of the run.
+    """
     kind, threads = operands(w.precision), get_num_threads()
-    stored = np.uint16 if w.precision == "bf16" else np.float32
-    counts, x = inputs.arrays["counts"], inputs.arrays["x"]
-    w_in = inputs.arrays["w_in"].reshape(-1, w.hidden)
-    w_out = inputs.arrays["w_out"].reshape(-1, w.inter)
-    y = simd.aligned_empty((w.slots, w.hidden), stored)
+    w_in, w_out = w_in.reshape(-1, w.hidden), w_out.reshape(-1, w.inter)
+    y = simd.aligned_empty((w.slots, w.hidden), x.dtype)
     views = [kind.view(array) for array in (x, w_in, w_out)]
 
     tasks = np.zeros((most_tasks(w.slots, w.experts), 4), np.int64)
@@ -161,7 +157,7 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
         np.stack([scratch_tile(np.float32)] * threads),
         np.stack([scratch_tile(kind.element)] * threads),
     )
-    h = simd.aligned_empty((min(w.slots, FEW * w.experts), w.inter), stored)
+    h = simd.aligned_empty((min(w.slots, FEW * w.experts), w.inter), x.dtype)
     products = np.zeros((threads, FEW * 2 * _UNIT), np.float32)
     many_rows, few_rows = _many_rows_kernel(kind), _few_rows_kernel(kind)
 
@@ -171,6 +167,17 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
             many_rows(tasks, number, weight, *views, y, w.gated, *many_buffers)
         if few_number:
             few_rows(few, few_number, x, w_in, w_out, h, y, w.in_rows, w.gated, products)
+
+    return run, y
+
+
+@implementation("moe.expert_gemm", backend="numba", devices=("cpu",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """See `bind`."""
+    w, arrays = inputs.workload, inputs.arrays
+    assert isinstance(w, ExpertGemm)
+    check_counts(inputs)
+    run, y = bind(w, *(arrays[name] for name in ("counts", "x", "w_in", "w_out")))
 
     def output() -> Arrays:
         return {"y": widen(y)}

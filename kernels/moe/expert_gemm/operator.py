@@ -74,7 +74,7 @@ class ExpertGemm(Workload):
             require(whole, name, value, f"give a positive multiple of {ROW_MULTIPLE}")
         require(self.precision in ("fp32", "bf16"), "precision", self.precision, "choose fp32 or bf16")
         parameter = checked_skew(self.skew, self.skew_parameter, self.experts)
-        object.__setattr__(self, "skew_parameter", parameter)
+        object.__setattr__(self, "skew_parameter", parameter if self.skew != "uniform" else None)
         if self.counts:
             self._check_counts()
 
@@ -135,6 +135,14 @@ def draw_counts(workload: ExpertGemm, rng: np.random.Generator) -> npt.NDArray[n
     return np.bincount(chosen.reshape(-1), minlength=w.experts).astype(np.int32)
 
 
+def draw_weights(w: Any, rng: np.random.Generator) -> Arrays:
+    """Draw ``w_in[experts, in_rows, hidden]`` (gate above up) and ``w_out[experts, hidden, inter]``."""
+    return {
+        "w_in": _draw(rng, (w.experts, w.in_rows, w.hidden), w.hidden**-0.5, w.precision),
+        "w_out": _draw(rng, (w.experts, w.hidden, w.inter), w.inter**-0.5, w.precision),
+    }
+
+
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], scale: float, precision: str) -> npt.NDArray[Any]:
     """Draw ``shape[0]`` arrays of normal numbers: windows at random places of one long draw.
 
@@ -150,16 +158,11 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], scale: float, precis
 
 
 def make_inputs(workload: ExpertGemm, seed: int) -> Inputs:
-    """Draw ``counts[experts]``, ``x[slots, hidden]`` and the weights.
-
-    ``w_in[experts, in_rows, hidden]`` (gate above up) and ``w_out[experts, hidden, inter]``.
-    """
+    """Draw ``counts[experts]``, ``x[slots, hidden]`` and the weights of `draw_weights`."""
     w, rng = workload, np.random.default_rng(seed)
     arrays: Arrays = {"counts": draw_counts(w, rng)}
     arrays["x"] = store(rng.standard_normal((w.slots, w.hidden), dtype=np.float32), w.precision)
-    arrays["w_in"] = _draw(rng, (w.experts, w.in_rows, w.hidden), w.hidden**-0.5, w.precision)
-    arrays["w_out"] = _draw(rng, (w.experts, w.hidden, w.inter), w.inter**-0.5, w.precision)
-    return Inputs(w, seed, arrays)
+    return Inputs(w, seed, arrays | draw_weights(w, rng))
 
 
 def check_counts(inputs: Inputs) -> None:
@@ -178,6 +181,18 @@ def check_counts(inputs: Inputs) -> None:
     require(total == w.slots, "counts", total, f"their sum must be tokens * top_k = {w.slots}")
 
 
+def one_expert(x: npt.NDArray[Any], w_in: npt.NDArray[Any], w_out: npt.NDArray[Any], gated: bool) -> npt.NDArray[Any]:
+    """Return the results of an expert's rows in float64, from stored arrays."""
+    x, w_in, w_out = (widen(a).astype(np.float64) for a in (x, w_in, w_out))
+    h = x @ w_in.T
+    if gated:
+        gate, up = np.split(h, 2, axis=1)
+        h = gate / (1 + np.exp(-gate)) * up
+    else:
+        h = np.maximum(h, 0) ** 2
+    return h @ w_out.T
+
+
 def reference(inputs: Inputs) -> Arrays:
     """Return ``y[slots, hidden]`` in float64, expert by expert."""
     w, arrays = inputs.workload, inputs.arrays
@@ -186,16 +201,7 @@ def reference(inputs: Inputs) -> Arrays:
     stop = np.cumsum(arrays["counts"])
     for e in np.flatnonzero(arrays["counts"]):
         rows = slice(stop[e] - arrays["counts"][e], stop[e])
-        x, w_in, w_out = (
-            widen(a).astype(np.float64) for a in (arrays["x"][rows], arrays["w_in"][e], arrays["w_out"][e])
-        )
-        h = x @ w_in.T
-        if w.gated:
-            gate, up = h[:, : w.inter], h[:, w.inter :]
-            h = gate / (1 + np.exp(-gate)) * up
-        else:
-            h = np.maximum(h, 0) ** 2
-        y[rows] = h @ w_out.T
+        y[rows] = one_expert(arrays["x"][rows], arrays["w_in"][e], arrays["w_out"][e], w.gated)
     return {"y": y}
 
 
@@ -206,13 +212,18 @@ def compare(output: Arrays, expected: Arrays, inputs: Inputs) -> Check:
     """
     w = inputs.workload
     assert isinstance(w, ExpertGemm)
-    want = expected["y"]
+    return compare_rows(output, {"y": expected["y"]}, w.hidden + w.inter, w.precision)
+
+
+def compare_rows(output: Arrays, expected: Arrays, length: int, precision: str) -> Check:
+    """Compare one array of rows, each relative to its root mean square."""
+    ((name, want),) = expected.items()
     size = np.sqrt(np.mean(want * want, axis=1, keepdims=True))
     size[~(np.isfinite(size) & (size > 0))] = 1.0
-    if "y" in output and output["y"].shape == want.shape:
-        output = {"y": output["y"] / size}
-    relative = tolerance("fp32", w.hidden + w.inter, output=w.precision)
-    return compare_floats(output, {"y": want / size}, relative, {"y": 1.0})
+    if name in output and output[name].shape == want.shape:
+        output = {name: output[name] / size}
+    relative = tolerance("fp32", length, output=precision)
+    return compare_floats(output, {name: want / size}, relative, {name: 1.0})
 
 
 OPERATOR = Operator(

@@ -37,19 +37,14 @@ def _configs(w: ExpertGemm, target: str) -> tuple[TileConfig, TileConfig]:
     )
 
 
-@implementation("moe.expert_gemm", backend="triton", devices=("cuda",))
-def prepare(inputs: Inputs, device: str) -> Prepared:
-    """Three launches. All buffers are made here; row counts stay on the device."""
+def bind(w: ExpertGemm, counts: Any, x: Any, w_in: Any, w_out: Any, device: str) -> tuple[Any, Any]:
+    """Return what launches the work on given tensors, and the ``y`` that it fills; all buffers are made here."""
     import torch
 
-    w = inputs.workload
-    assert isinstance(w, ExpertGemm)
-    check_counts(inputs)
     first, second = _configs(w, device_target(device))
     allow_descriptors(device)
-    counts, x, w_in, w_out = (to_tensor(inputs.arrays[name], device) for name in ("counts", "x", "w_in", "w_out"))
     h = torch.empty((w.slots, w.inter), dtype=x.dtype, device=device)
-    y = torch.empty_like(x)
+    y = torch.empty((w.slots, w.hidden), dtype=x.dtype, device=device)
     blocks = w.slots // first.bm + w.experts
     schedule = tuple(torch.empty(blocks, dtype=torch.int32, device=device) for _ in range(3))
     total = torch.empty(1, dtype=torch.int32, device=device)
@@ -71,6 +66,18 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
         make_schedule[(1,)](counts, *schedule, total, w.experts, BM=first.bm, PADDED=padded, num_warps=_SCHEDULE_WARPS)
         multiply(x, w_in, h, first, activation)
         multiply(h, w_out, y, second, _NONE)
+
+    return run, y
+
+
+@implementation("moe.expert_gemm", backend="triton", devices=("cuda",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """Three launches; row counts stay on the device."""
+    w = inputs.workload
+    assert isinstance(w, ExpertGemm)
+    check_counts(inputs)
+    counts, x, w_in, w_out = (to_tensor(inputs.arrays[name], device) for name in ("counts", "x", "w_in", "w_out"))
+    run, y = bind(w, counts, x, w_in, w_out, device)
 
     def output() -> Arrays:
         return {"y": to_array(y)}

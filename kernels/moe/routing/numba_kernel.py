@@ -178,11 +178,11 @@ def _scratch(w: Routing, bucket: int, chunks: int) -> tuple[Any, ...]:
     return arrays
 
 
-@implementation("moe.routing", backend="numba", devices=("cpu",))
-def prepare(inputs: Inputs, device: str) -> Prepared:
-    """Two parallel passes (one thread for few tokens); all buffers are made here."""
-    w = inputs.workload
-    assert isinstance(w, Routing)
+def bind(w: Routing, logits: Any, bias: Any) -> tuple[Any, Arrays]:
+    """Return what does the work on given arrays (``bias`` for sigmoid, or None), and the arrays that it fills.
+
+    Two parallel passes, one thread for few tokens; all buffers are made here.
+    """
     bucket = choices_bucket(w.top_k)
     parallel = w.tokens > _SERIAL_TOKENS and get_num_threads() > 1
     chunks = _CHUNKS_PER_THREAD * get_num_threads() if parallel else 1
@@ -200,8 +200,8 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
         result["block_expert"] = block_expert
     counts, begins = (np.zeros((chunks, w.experts), np.int32) for _ in range(2))
     arguments = (
-        inputs.arrays["logits"].reshape(-1),
-        inputs.arrays.get("bias", np.zeros(0, np.float32)),
+        logits.reshape(-1),
+        np.zeros(0, np.float32) if bias is None else bias,
         (w.experts, w.top_k, _gate(w), w.groups, w.groups_kept, w.renormalize, np.float32(w.scale), w.block),
         chunk,
         result["weights"].reshape(-1),
@@ -211,4 +211,13 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
         _scratch(w, bucket, chunks),
     )
     kernel = _kernel(bucket, parallel)
-    return Prepared(lambda: kernel(*arguments), lambda: dict(result))
+    return lambda: kernel(*arguments), result
+
+
+@implementation("moe.routing", backend="numba", devices=("cpu",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """See `bind`."""
+    w = inputs.workload
+    assert isinstance(w, Routing)
+    run, result = bind(w, inputs.arrays["logits"], inputs.arrays.get("bias"))
+    return Prepared(run, lambda: dict(result))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...contract import Arrays, Inputs, Prepared
 from ...registry import implementation
+from ...torch_arrays import to_tensor
 from .operator import Routing
 from .reference import SIGMOID_EPSILON
 
@@ -63,6 +62,12 @@ def _permute(experts: torch.Tensor, w: Routing) -> dict[str, torch.Tensor]:
     return {"counts": counts, "offsets": offsets, "source": source, "block_expert": block_expert}
 
 
+def route(logits: torch.Tensor, bias: torch.Tensor | None, w: Routing) -> dict[str, torch.Tensor]:
+    """Return weights, experts and the permutation."""
+    weights, experts = _choose(logits, bias, w)
+    return {"weights": weights, "experts": experts, **_permute(experts, w)}
+
+
 @implementation("moe.routing", backend="torch", devices=("cpu", "cuda"), baseline=True)
 def prepare(inputs: Inputs, device: str) -> Prepared:
     """Plain torch operations; among equal scores ``topk`` takes any."""
@@ -70,18 +75,13 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
 
     w = inputs.workload
     assert isinstance(w, Routing)
-    stored = inputs.arrays["logits"]
-    if stored.dtype == np.uint16:
-        logits = torch.from_numpy(stored.view(np.int16)).view(torch.bfloat16).to(device)
-    else:
-        logits = torch.from_numpy(stored).to(device)
-    bias = torch.from_numpy(inputs.arrays["bias"]).to(device) if "bias" in inputs.arrays else None
+    logits = to_tensor(inputs.arrays["logits"], device)
+    bias = to_tensor(inputs.arrays["bias"], device) if "bias" in inputs.arrays else None
     latest: dict[str, torch.Tensor] = {}
 
     def run() -> None:
         with torch.inference_mode():
-            weights, experts = _choose(logits, bias, w)
-            latest.update(weights=weights, experts=experts, **_permute(experts, w))
+            latest.update(route(logits, bias, w))
 
     def output() -> Arrays:
         return {name: value.cpu().numpy() for name, value in latest.items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import triton
 
 from ...contract import Arrays, Inputs, Prepared
 from ...registry import implementation
+from ...torch_arrays import to_tensor
 from ...triton_support import KernelSpec
 from .operator import Routing
 from .reference import SIGMOID_EPSILON
@@ -53,17 +53,13 @@ def _warps(shape: dict[str, Any]) -> int:
     return max(1, min(4, keys // 256))  # 16 keys per lane and warp spill on sm_120
 
 
-@implementation("moe.routing", backend="triton", devices=("cuda",))
-def prepare(inputs: Inputs, device: str) -> Prepared:
-    """All buffers are made here; deterministic, with no atomics in device memory."""
+def bind(w: Routing, logits: Any, bias: Any, device: str) -> tuple[Any, dict[str, Any]]:
+    """Return what launches the work on given tensors (``bias`` for sigmoid, or None), and the tensors that it fills.
+
+    All buffers are made here; deterministic, with no atomics in device memory.
+    """
     import torch
 
-    w = inputs.workload
-    assert isinstance(w, Routing)
-    stored = inputs.arrays["logits"]
-    bf16 = stored.dtype == np.uint16
-    host = torch.from_numpy(stored.view(np.int16)).view(torch.bfloat16) if bf16 else torch.from_numpy(stored)
-    logits = host.to(device)
     choose_shape, place_shape, per_program = _shapes(w)
     programs = -(-w.tokens // per_program)
 
@@ -76,14 +72,14 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
     if w.block > 1:
         out["block_expert"] = empty(w.capacity // w.block)
     partial = empty(programs, w.experts)
-    bias = torch.from_numpy(inputs.arrays["bias"]).to(device) if "bias" in inputs.arrays else weights
     # The launch syntax is beyond type checkers.
     choose, scan, place, pad = (_launchable(k) for k in (routing_choose, routing_scan, routing_place, routing_pad))
     scale = float(w.scale)
 
     def run() -> None:
         choose[(programs,)](
-            logits, bias, weights, out["experts"], partial, w.tokens, w.experts, w.top_k, w.groups, w.groups_kept,
+            logits, weights if bias is None else bias, weights, out["experts"], partial, w.tokens, w.experts,
+            w.top_k, w.groups, w.groups_kept,
             scale, **choose_shape, num_warps=_warps(choose_shape),
         )  # fmt: skip
         scan[(triton.cdiv(w.experts, _SCAN["EXPERTS"]),)](
@@ -98,6 +94,17 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
                 out["counts"], out["source"], out["block_expert"], w.slots, w.experts, w.block, w.capacity,
                 BINS=choose_shape["BINS"], ROWS=_PAD_ROWS, num_warps=1,
             )  # fmt: skip
+
+    return run, out
+
+
+@implementation("moe.routing", backend="triton", devices=("cuda",))
+def prepare(inputs: Inputs, device: str) -> Prepared:
+    """See `bind`."""
+    w = inputs.workload
+    assert isinstance(w, Routing)
+    bias = to_tensor(inputs.arrays["bias"], device) if "bias" in inputs.arrays else None
+    run, out = bind(w, to_tensor(inputs.arrays["logits"], device), bias, device)
 
     def output() -> Arrays:
         return {name: value.cpu().numpy() for name, value in out.items()}
