@@ -1,10 +1,10 @@
-"""Attention against torch: one step of decoding over a paged cache, prompts, and their gradients.
+"""Attention against torch: one step of decoding over a paged cache, prompts, their gradients, a state-space step.
 
     python benchmarks/attention.py [--quick] [--json] [--only TEXT]
 
 Peers get each sequence's keys and values contiguous, gathered outside the timing: ``torch`` is grouped matrix products,
 ``torch_sdpa`` is scaled_dot_product_attention with enable_gqa. For prompts ``torch`` is scaled_dot_product_attention on
-contiguous heads, or matrix products where it has no sinks;
+contiguous heads, or matrix products where it has no sinks; for the state-space step eager operations;
 for gradients autograd through it.
 """
 
@@ -12,6 +12,7 @@ from _harness import Comparison, main
 from roofcast.kernels.attention.decode.operator import AttentionDecode
 from roofcast.kernels.attention.prefill.operator import AttentionPrefill
 from roofcast.kernels.attention.prefill_backward.operator import AttentionPrefillBackward
+from roofcast.kernels.ssm.mamba2_decode.operator import Mamba2Decode
 
 PEERS: dict[str, float | None] = {"torch": 2.0, "torch_sdpa": 2.0}
 DENSE = {"batch": 8, "context": 4096, "q_heads": 32, "kv_heads": 8}
@@ -33,8 +34,13 @@ COMPARISONS = [
     Comparison(AttentionPrefill(1, 4096, 32, 4, window=512), {"torch": None}, quick=False),
     Comparison(AttentionPrefill(1, 2048, 64, 8, 64, window=128, sinks=True), {"torch": None}, quick=False),
     Comparison(AttentionPrefillBackward(1, 2048, 16, 16), {"torch": 1.5}, roof_target=0.45),
+    Comparison(Mamba2Decode(64), {"torch": None}, roof_target=0.75),
     Comparison(AttentionPrefillBackward(1, 1024, 32, 4, precision="bf16"), {"torch": None}, quick=False),
 ]
 
 if __name__ == "__main__":
-    main("Attention kernels against torch.", COMPARISONS, ["dram.read", "vector.fp32", "matrix.bf16", "exp.fp32"])
+    main(
+        "Attention kernels against torch.",
+        COMPARISONS,
+        ["dram.read", "dram.copy", "dram.write", "vector.fp32", "matrix.bf16", "exp.fp32"],
+    )

@@ -109,6 +109,10 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"length": 2048, "q_heads": 16, "kv_heads": 16, "head_dim": 128, "precision": "fp32"},
         {"length": 1024, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
     ],
+    # Nemotron 3 Ultra: 256 heads of 64 with a state of 128, in 8 groups.
+    "ssm.mamba2_decode": [
+        {"batch": 8, "heads": 256, "head_dim": 64, "state": 128, "groups": 8, "precision": "bf16"},
+    ],
     "sampling.logprob": [
         {"rows": 64, "vocab": 151_936, "precision": "fp32"},
         {"rows": 128, "vocab": 151_936, "precision": "bf16"},
@@ -176,7 +180,12 @@ WORKLOADS: dict[str, list[Fields]] = {
     ],
 }
 _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
-_FAMILIES = ("moe", "attention", "sampling", "train", "linear", "sync")
+# Families of operators by suite: what stands in for attention is measured with it.
+_FAMILIES = {
+    "moe": ("moe",),
+    "attention": ("attention", "ssm"),
+    **{name: (name,) for name in ("sampling", "train", "linear", "sync")},
+}
 
 
 class UnknownSuiteError(LookupError):
@@ -186,7 +195,8 @@ class UnknownSuiteError(LookupError):
 def suite_names() -> list[str]:
     """Return the names of the suites.
 
-    ``quick``, one per family of operators, ``rl`` with all of them, and ``silicon`` with shapes of the measured tables.
+    ``quick``, one per family of operators (state-space models stand with attention), ``rl`` with all of them, and
+    ``silicon`` with shapes of the measured tables.
     """
     return ["quick", *_FAMILIES, "rl", "silicon"]
 
@@ -207,7 +217,7 @@ def suite(name: str) -> list[tuple[str, Workload]]:
         return [(operator, make_workload(operator, WORKLOADS[operator][0])) for operator in _QUICK]
     if name == "silicon":
         return [(operator, make_workload(operator, fields)) for operator in SILICON for fields in SILICON[operator]]
-    chosen = [op for op in WORKLOADS if name == "rl" or op.startswith(f"{name}.")]
+    chosen = [op for op in WORKLOADS if name == "rl" or op.split(".")[0] in _FAMILIES[name]]
     return [(op, make_workload(op, fields)) for op in chosen if op in operator_names() for fields in WORKLOADS[op]]
 
 
