@@ -1,15 +1,17 @@
-"""Attention against torch: one step of decoding over a paged cache, prompts, their gradients, a state-space step.
+"""Attention against torch: one step of decoding over a paged cache, prompts, their gradients, new keys to
+their pages, a state-space step.
 
     python benchmarks/attention.py [--quick] [--json] [--only TEXT]
 
 Peers get each sequence's keys and values contiguous, gathered outside the timing: ``torch`` is grouped matrix products,
 ``torch_sdpa`` is scaled_dot_product_attention with enable_gqa. For prompts ``torch`` is scaled_dot_product_attention on
-contiguous heads, or matrix products where it has no sinks; for the state-space step eager operations;
+contiguous heads, or matrix products where it has no sinks; for the last two eager operations;
 for gradients autograd through it.
 """
 
 from _harness import Comparison, main
 from roofcast.kernels.attention.decode.operator import AttentionDecode
+from roofcast.kernels.attention.kv_append.operator import KvAppend
 from roofcast.kernels.attention.prefill.operator import AttentionPrefill
 from roofcast.kernels.attention.prefill_backward.operator import AttentionPrefillBackward
 from roofcast.kernels.ssm.mamba2_decode.operator import Mamba2Decode
@@ -34,6 +36,7 @@ COMPARISONS = [
     Comparison(AttentionPrefill(1, 4096, 32, 4, window=512), {"torch": None}, quick=False),
     Comparison(AttentionPrefill(1, 2048, 64, 8, 64, window=128, sinks=True), {"torch": None}, quick=False),
     Comparison(AttentionPrefillBackward(1, 2048, 16, 16), {"torch": 1.5}, roof_target=0.45),
+    Comparison(KvAppend(8, 1024), {"torch": None}),
     Comparison(Mamba2Decode(64), {"torch": None}, roof_target=0.75),
     Comparison(AttentionPrefillBackward(1, 1024, 32, 4, precision="bf16"), {"torch": None}, quick=False),
 ]

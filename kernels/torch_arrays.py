@@ -34,6 +34,14 @@ def to_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
     return host.float().numpy() if host.dtype == torch.bfloat16 else host.numpy()
 
 
+def to_stored(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """Return a tensor as the stored array that `to_tensor` takes: bf16 as uint16."""
+    import torch
+
+    host = tensor.detach().cpu()
+    return host.view(torch.int16).numpy().view(np.uint16) if host.dtype == torch.bfloat16 else host.numpy()
+
+
 def torch_dtype(precision: str) -> torch.dtype:
     """Return torch's type of a storage precision, ``fp32`` or ``bf16``."""
     import torch

@@ -109,6 +109,10 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"length": 2048, "q_heads": 16, "kv_heads": 16, "head_dim": 128, "precision": "fp32"},
         {"length": 1024, "q_heads": 32, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
     ],
+    "attention.kv_append": [
+        {"batch": 8, "new_tokens": 1024, "context": 4096, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+        {"batch": 64, "new_tokens": 1, "context": 1024, "kv_heads": 4, "head_dim": 128, "precision": "bf16"},
+    ],
     # Nemotron 3 Ultra: 256 heads of 64 with a state of 128, in 8 groups.
     "ssm.mamba2_decode": [
         {"batch": 8, "heads": 256, "head_dim": 64, "state": 128, "groups": 8, "precision": "bf16"},

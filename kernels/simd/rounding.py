@@ -9,6 +9,8 @@ from numba.core import types
 
 from .host import host_features
 from .lanes import narrow_bf16
+from .leaf import inlined
+from .memory import store_masked
 from .vector_type import Vector, intrinsic
 
 
@@ -47,3 +49,18 @@ round_bf16: Any = _round_in_hardware if has_bf16_rounding() else narrow_bf16
 
 Numbers below 2**-126 may become 0, and a NaN keeps its upper bits.
 """
+
+
+@inlined
+def _store_rounded(array: Any, index: Any, value: Any, mask: Any) -> None:
+    store_masked(array, index, round_bf16(value), mask)
+
+
+@inlined
+def _store_plain(array: Any, index: Any, value: Any, mask: Any) -> None:
+    store_masked(array, index, value, mask)
+
+
+def masked_store(precision: str) -> Any:
+    """Return the compiled ``put(array, index, v, mask)`` of float32 lanes into an array of ``fp32`` or ``bf16``."""
+    return _store_rounded if precision == "bf16" else _store_plain

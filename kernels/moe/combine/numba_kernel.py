@@ -12,7 +12,7 @@ from ... import simd
 from ...contract import Arrays, Inputs, Prepared
 from ...precision import widen
 from ...registry import implementation
-from ...simd.rounding import round_bf16
+from ...simd.rounding import masked_store
 from ..expert_rows import check_source
 from ..numba_rows import invert
 from .operator import Combine
@@ -22,17 +22,8 @@ _PIECE = 4 * _LANES
 
 
 @cache
-def _kernel(bf16: bool) -> Any:
-    if bf16:
-
-        @simd.inlined
-        def put(out, index, value, lanes):
-            simd.store_masked(out, index, round_bf16(value), lanes)
-    else:
-
-        @simd.inlined
-        def put(out, index, value, lanes):
-            simd.store_masked(out, index, value, lanes)
+def _kernel(precision: str) -> Any:
+    put = masked_store(precision)
 
     @simd.leaf
     def share(y, weights, row_of, top_k, out, start, stop):
@@ -75,7 +66,7 @@ def bind(w: Combine, y: Any, weights: Any, source: Any) -> tuple[Any, Any]:
     """Return what does the work on given arrays, and the result that it fills; all buffers are made here."""
     row_of = np.empty(w.slots, np.int32)
     out = simd.aligned_empty((w.tokens, w.hidden), y.dtype)
-    kernel, flat = _kernel(w.precision == "bf16"), weights.reshape(-1)
+    kernel, flat = _kernel(w.precision), weights.reshape(-1)
     return lambda: kernel(y, flat, source, row_of, w.top_k, out), out
 
 
