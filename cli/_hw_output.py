@@ -43,12 +43,18 @@ def tight_table(columns: Sequence[tuple[str, str]]) -> Table:
 
 
 def print_notices(profiles: Iterable[Profile]) -> None:
-    """Print on standard error what the user should learn about names and cancelled products."""
+    """Print on standard error, once each, what the user should learn about names and cancelled products."""
     from rich.markup import escape
 
-    for profile in profiles:
-        for notice in profile.notices:
-            console(stderr=True).print(f"note: {escape(notice)}")
+    for notice in dict.fromkeys(notice for profile in profiles for notice in profile.notices):
+        console(stderr=True).print(f"note: {escape(notice)}", soft_wrap=True)
+
+
+def print_notices_of(names: Iterable[str]) -> None:
+    """Print the notices of profiles by name."""
+    from ..hwprofiles import load
+
+    print_notices(map(load, names))
 
 
 def print_profile(profile: Profile) -> None:

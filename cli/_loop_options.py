@@ -21,7 +21,10 @@ OnSystems = Annotated[
     typer.Option("--on", metavar="NAME", help="System to run on; repeat or separate by commas."),
 ]
 OneSystem = Annotated[str, typer.Option("--on", metavar="NAME", help="System to run on.")]
-FromRun = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Run folder whose projections to use.")]
+FromRun = Annotated[
+    str | None,
+    typer.Option("--run", metavar="RUN|silicon:GPU", help="Run folder, or a GPU's measured tables, to project from."),
+]
 SetFields = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the scenario first; repeat."),
@@ -30,17 +33,19 @@ FigureFile = Annotated[Path | None, typer.Option("--figure", metavar="FILE", hel
 DEFAULT_SYSTEM = "vera-rubin-nvl72"
 
 
-def place(where: str | None, run: Path | None) -> tuple[Path | None, str]:
-    """Return run folder and scenario of a positional argument: a directory is a run, all else a scenario.
+def place(where: str | None, run: str | None) -> tuple[str | None, str]:
+    """Return the source of measurements and the scenario of a positional argument: a directory is a run.
 
     Raises
     ------
     StoreError
         If a run folder is none.
     """
-    if where is not None and _is_folder(where):
-        run, where = Path(where), None
-    if run is not None:
+    from ..roofline.loop.carried import silicon_source
+
+    if where is not None and (silicon_source(where) or _is_folder(where)):
+        run, where = where, None
+    if run is not None and not silicon_source(run):
         from ..profiler import load_run
 
         load_run(run)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ._command import HWPROFILES_HELP, use_profiles
 from ._options import Json
 
 app = typer.Typer(
@@ -26,15 +27,12 @@ def main(
             "--hwprofiles",
             metavar="DIR",
             envvar="ROOFCAST_HWPROFILES",
-            help="Further profiles; one of the same name replaces the shipped one.",
+            help=HWPROFILES_HELP,
         ),
     ] = None,
 ) -> None:
     """Choose where profiles come from besides the shipped ones and ~/.config/roofcast/hwprofiles."""
-    if hwprofiles is not None:
-        from ..hwprofiles import use_directory
-
-        use_directory(hwprofiles)
+    use_profiles(hwprofiles)
 
 
 @app.command("list")

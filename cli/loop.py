@@ -29,7 +29,7 @@ def loop(
         str | None,
         typer.Argument(
             metavar="[SCENARIO|RUN]",
-            help="Scenario file or shipped name; or a run folder, whose projections to use and to write loop.* to.",
+            help="Scenario file or shipped name; or a run folder to project from and to write loop.* to.",
         ),
     ] = None,
     scenario: Annotated[
@@ -54,14 +54,17 @@ def loop(
 ) -> None:
     """Estimate seconds, GPU-hours, kWh and dollars of one step, per phase, with bands.
 
-    Without a run folder every operator stands on specifications; with one, measured operators take their projection.
+    Without --run every operator stands on specifications; with a run folder, or silicon:h200 for the measured tables
+    of a real GPU, measured operators take their projection.
 
     Example: roofcast loop qwen3-30b-a3b-grpo-math --on b200,gb300-nvl72,vera-rubin-nvl72 --out cost.xlsx
     """
     from ..roofline.loop import loop_cost, write_loop
+    from ..roofline.loop.carried import silicon_source
     from ..roofline.loop.change import changed
     from ..roofline.loop.exports.write import write_cost
     from ..roofline.loop.figures import phase_bars
+    from ._hw_output import print_notices_of
 
     run, named = place(where, run)
     chosen = scenario_of(scenario or named, set_)
@@ -72,8 +75,10 @@ def loop(
 
         goal = {"pass_rate": pass_rate, "curve": fit_curve(read_points(curve)).model_dump()}
         chosen = changed(chosen, {"goal": goal})
-    cost = loop_cost(chosen, systems(on), run)
-    if run is not None:
+    named_systems = systems(on)
+    print_notices_of(named_systems or chosen.systems)
+    cost = loop_cost(chosen, named_systems, run)
+    if run is not None and not silicon_source(run):
         write_loop(run, cost)
     files = [write_cost(cost, path) for path in out or []]
     if figure is not None:

@@ -40,6 +40,7 @@ from . import (
     validate,
     what_if,
 )
+from ._command import App
 
 # In the order of --help: the main job, its steps, what else measures, and what looks things up.
 _COMMANDS = (
@@ -50,7 +51,7 @@ _COMMANDS = (
     *(ops, doctor),
 )
 
-app = typer.Typer(
+app = App(
     name="roofcast",
     no_args_is_help=True,
     add_completion=False,

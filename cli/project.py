@@ -52,12 +52,16 @@ def project(
 
     Without a run: roofcast project --from silicon:h200 --to b200,gb300 --operator attention.decode
     """
+    from ._hw_output import print_notices_of
+
+    targets = split_names(to)
     if start is not None:
         if run is not None:
             raise typer.BadParameter("give a run folder or --from, not both", param_hint="--from")
         from ._silicon_output import project_from_silicon
 
-        project_from_silicon(start, split_names(to), operator, anchor, workload or [], limit=limit, out=out, json=json)
+        print_notices_of(targets)
+        project_from_silicon(start, targets, operator, anchor, workload or [], limit=limit, out=out, json=json)
         return
     if run is None:
         raise typer.BadParameter("give a run folder, or --from silicon:GPU", param_hint="RUN")
@@ -67,7 +71,9 @@ def project(
     from ..profiler import load_run
     from ..roofline.projection_table import write_projections
 
-    found = write_projections(load_run(run), split_names(to), fastest=not every)
+    measured = load_run(run)
+    print_notices_of(targets)
+    found = write_projections(measured, targets, fastest=not every)
     show_projections([item for item in found if operator in (None, item.operator)], json=json)
 
 

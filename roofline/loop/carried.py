@@ -15,17 +15,29 @@ from .time_source import OperatorFactor
 
 
 def factors_on(run: str | Path | Sequence[Projection] | None, system: System) -> dict[str, OperatorFactor]:
-    """Return factors by operator from a run folder or from projections; nothing without either.
+    """Return factors by operator from a run folder, ``silicon:GPU`` or projections; nothing without any.
 
     Raises
     ------
     profiler.store.StoreError
         If the folder is not a run.
+    UnknownGpuError, SiliconMissingError
+        If there are no measured tables of the GPU.
     """
     if run is None:
         return {}
+    if isinstance(run, str) and (gpu := silicon_source(run)):
+        from .from_silicon import silicon_factors
+
+        return silicon_factors(gpu, system)
     projections = _of_folder(Path(run), system) if isinstance(run, str | Path) else list(run)
     return factors_of(projections, system)
+
+
+def silicon_source(run: str) -> str:
+    """Return the GPU of ``silicon:GPU``, or nothing where a text names a folder."""
+    kind, _, gpu = run.partition(":")
+    return gpu if kind == "silicon" else ""
 
 
 def _of_folder(folder: Path, system: System) -> list[Projection]:

@@ -96,8 +96,9 @@ def loop_cost(
     systems
         Hardware profiles; default: the scenario's own list.
     run
-        A run folder, or projections of measured rows: operators measured there take their projection; all others
-        stand on specifications and the spread of real kernels.
+        A run folder, projections of measured rows, or ``silicon:GPU`` for the measured tables of a real GPU:
+        operators measured there take their projection; all others stand on specifications and the spread of real
+        kernels.
 
     Raises
     ------

@@ -22,6 +22,8 @@ from .terms import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..ceilings import Ceilings
+
 LEARNED_FROM = ("h100", "h200")
 TESTED_ON = ("b200", "b300", "gb200", "gb300")
 # Classes of the tables, by class of kernels.
@@ -178,11 +180,8 @@ def _quantiles(values: Array, weights: Array, shares: Sequence[float]) -> list[f
     return [float(values[order][np.searchsorted(total / total[-1], share)]) for share in shares]
 
 
-def _rows(name: str) -> pd.DataFrame:
-    """A GPU's rows with class, group and roof at what its best kernels attain."""
-    import pandas as pd
-
-    gpu = silicon_gpu(name)
+def classified_rows(name: str) -> pd.DataFrame:
+    """Return a GPU's rows of shapes that models are served with, and ``class``, their class of kernels."""
     rows = import_gpu(name).rows
     by_class = {own: kind for kind, several in _CLASSES.items() for own in several}
     kind = rows["operator_class"].astype(str).map(by_class)
@@ -195,20 +194,33 @@ def _rows(name: str) -> pd.DataFrame:
     windowed = rows["workload"].astype(str).str.contains(r"window=[1-9]")
     rows = rows[~windowed | ~rows["class"].str.startswith("attention")]
     rows = rows[~rows["operator"].astype(str).str.endswith("_module")]
-    rows = rows[_served(rows)]
-    target = load_target(gpu.profile)
-    attained = target.attained["mid"]
+    return rows[_served(rows)]
+
+
+def attained_roof(rows: pd.DataFrame, attained: Ceilings) -> Array:
+    """Return the least seconds of rows on their largest resource, at what the best kernels of a device attain."""
     rates = {str(rate): attained.best(able_rates(str(rate))) for rate in rows["rate"].unique()}
     known = rows["rate"].astype(str).map({rate: found.value for rate, found in rates.items() if found}).to_numpy(float)
-    bandwidth = attained["dram.read"].value
     moved = rows["read_bytes"].to_numpy(float) + rows["write_bytes"].to_numpy(float)
     exponentials = rows["exponentials"].to_numpy(float) / attained["exp.fp32"].value
-    roof = np.maximum.reduce([rows["flops"].to_numpy(float) / known, moved / bandwidth, exponentials])
+    terms = [rows["flops"].to_numpy(float) / known, moved / attained["dram.read"].value, exponentials]
+    return np.maximum.reduce(terms)
+
+
+def _rows(name: str) -> pd.DataFrame:
+    """A GPU's rows with class, group and roof at what its best kernels attain."""
+    import pandas as pd
+
+    gpu = silicon_gpu(name)
+    rows = classified_rows(name)
+    target = load_target(gpu.profile)
+    attained = target.attained["mid"]
     made = pd.DataFrame({
         "class": rows["class"].to_numpy(), "key": name + " | " + rows["group"].astype(str).to_numpy(),
-        "time_s": rows["time_s"].to_numpy(float), "roof_s": roof, "moved": moved,
+        "time_s": rows["time_s"].to_numpy(float), "roof_s": attained_roof(rows, attained),
+        "moved": rows["read_bytes"].to_numpy(float) + rows["write_bytes"].to_numpy(float),
     })  # fmt: skip
-    made = pd.concat([made, *_selections(name, gpu.folder, bandwidth)], ignore_index=True)
+    made = pd.concat([made, *_selections(name, gpu.folder, attained["dram.read"].value)], ignore_index=True)
     l2 = target.specified.capacities.get("l2", 0.0)
     held = (made["class"] == "streaming") & made["moved"].between(_CACHED_FROM, _CACHED_TO * l2)
     made = made[~held & (made["time_s"] > 0) & (made["roof_s"] > 0)]
