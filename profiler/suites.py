@@ -178,6 +178,11 @@ WORKLOADS: dict[str, list[Fields]] = {
         {"groups": 64, "group_size": 8, "kind": "gae", "length": 8192},
         {"groups": 4096, "group_size": 16, "kind": "group"},
     ],
+    # A token's row, a layer's tokens, a bucket of gradients.
+    "comm.all_reduce": [{"ranks": 2, "elements": n} for n in (2048, 262_144, 8_388_608)],
+    "comm.all_gather": [{"ranks": 2, "elements": n} for n in (2048, 8_388_608)],
+    "comm.all_to_all": [{"ranks": 2, "elements": n} for n in (2048, 8_388_608)],
+    "comm.broadcast": [{"ranks": 2, "elements": n} for n in (2048, 8_388_608)],
     "sync.delta": [
         {"weights": 16_777_216, "changed": 0.01},
         {"weights": 16_777_216, "changed": 0.01, "run": 2048},
@@ -188,7 +193,7 @@ _QUICK = ("moe.routing", "attention.decode", "sampling.logprob")
 _FAMILIES = {
     "moe": ("moe",),
     "attention": ("attention", "ssm"),
-    **{name: (name,) for name in ("sampling", "train", "linear", "sync")},
+    **{name: (name,) for name in ("sampling", "train", "linear", "sync", "comm")},
 }
 
 
