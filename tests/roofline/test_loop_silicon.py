@@ -67,7 +67,7 @@ def test_the_loop_takes_them_and_says_so() -> None:
 def test_commands(command: list[str]) -> None:
     done = CliRunner().invoke(app, [*command, "--json"])
     assert done.exit_code == 0, done.output
-    json.loads(done.output)
+    json.loads(done.stdout)
 
 
 def test_an_unknown_gpu_is_refused() -> None:

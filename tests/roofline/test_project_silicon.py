@@ -108,7 +108,7 @@ def test_the_command_projects_and_writes(tmp_path: Path) -> None:
     arguments = ["project", "--from", "silicon:h200", "--to", "b200,vera-rubin-nvl72", "--operator", "attention.decode"]
     result = CliRunner().invoke(app, [*arguments, "--json", "--limit", "3", "--out", str(tmp_path / "all.csv")])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.output)
+    found = json.loads(result.stdout)
     assert [line["target"] for line in found["projections"]] == ["b200-hgx"] * 3 + ["vera-rubin-nvl72"] * 3
     assert len(pd.read_csv(tmp_path / "all.csv")) == found["rows"]
     assert "80 % band" in CliRunner().invoke(app, arguments).output

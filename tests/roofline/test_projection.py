@@ -249,3 +249,14 @@ def test_what_a_profile_lacks_is_derived_and_says_so() -> None:
     target = load_target("vera-rubin-nvl72")
     assert target.specified["compare.fp32"].origin == "derived"
     assert "vector.fp32" in target.specified["compare.fp32"].source
+
+
+def test_a_collective_is_bound_by_the_targets_link() -> None:
+    from roofcast.kernels import get_operator, make_workload
+
+    workload = make_workload("comm.all_reduce", {"ranks": 8, "elements": 1 << 26})
+    cost = get_operator("comm.all_reduce").cost(workload)
+    found = specification_only(cost, "b200-hgx", operator="comm.all_reduce")
+    assert found.bound_by == "link.scaleup"
+    link = load_target("b200-hgx").specified["link.scaleup"]
+    assert found.time_mid_s > cost.link_bytes / link.value
