@@ -71,6 +71,8 @@ def main() -> None:
                 bands = (f"{line[k] / 1e9:.3f}" for k in ("algbw_bytes_per_s", "busbw_bytes_per_s"))
                 cells = (f"{nbytes:,}", f"{row.median_s * 1e6:.1f} us", *bands, f"{copy_s / row.median_s:.1%}")
                 print(_COLUMNS.format(name, *cells), flush=True)
+        if len(sizes) < 2:
+            continue
         fit = fit_link(sizes, times)
         summary = {
             "case": f"comm.{name} fit", "latency_s": fit.latency_s, "bytes_per_s": fit.bytes_per_s,

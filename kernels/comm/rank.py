@@ -84,6 +84,7 @@ def _serve(folder: Path, rank: int, ranks: int) -> None:
             jobs[rest[0]].write()
         elif what == "drop":
             jobs.pop(rest[0], None)
+            (folder / f"out{rest[0]}_{rank}.npy").unlink(missing_ok=True)
         os.write(answers, b"done\n")
 
 

@@ -49,22 +49,29 @@ class Ranks:
     """
 
     def __init__(self, number: int) -> None:
+        self._jobs = itertools.count()
+        self._dropped: list[str] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.ended = False
         self.folder = Path(tempfile.mkdtemp(prefix="roofcast-ranks-"))
+        atexit.register(self.end)
         self._errors = [(self.folder / f"stderr{rank}").open("wb") for rank in range(number)]
         # The machine's own name need not resolve.
         environment = {"GLOO_SOCKET_IFNAME": _LOOPBACK, **os.environ}
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.rank", str(self.folder), str(rank), str(number)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors[rank], env=environment, bufsize=0,
-                start_new_session=True,  # who kills this process's group leaves them to end by themselves and tidy up
-            )
-            for rank in range(number)
-        ]  # fmt: skip
-        self._jobs = itertools.count()
-        self.ended = False
-        atexit.register(self.end)
-        self._await(_START_S)
+        try:
+            for rank in range(number):
+                self.processes.append(self._begin(rank, number, environment))
+            self._await(_START_S)
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self, rank: int, number: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.rank", str(self.folder), str(rank), str(number)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors[rank], env=environment, bufsize=0,
+            start_new_session=True,  # who kills this process's group leaves them to end by themselves and tidy up
+        )  # fmt: skip
 
     def tell(self, command: str, wait_s: float = _ANSWER_S) -> None:
         """Give all ranks a command and wait until all have answered.
@@ -74,13 +81,22 @@ class Ranks:
         RankError
             If a rank ended or does not answer in time; all others are ended too.
         """
+        if self.ended:
+            raise RankError(f"the {len(self.processes)} ranks have been ended; prepare anew")
+        while self._dropped:
+            self._say(f"drop {self._dropped.pop()}", wait_s)
+        self._say(command, wait_s)
+
+    def _say(self, command: str, wait_s: float) -> None:
         line = command.encode() + b"\n"
-        for process in self.processes:
-            try:
-                os.write(_pipe(process.stdin), line)
-            except BrokenPipeError:
-                break
-        self._await(wait_s)
+        try:
+            for process in self.processes:
+                with contextlib.suppress(BrokenPipeError):  # its end is found while waiting
+                    os.write(_pipe(process.stdin), line)
+            self._await(wait_s)
+        except BaseException:
+            self.end()  # answers that nobody has read would be taken for the next command's
+            raise
 
     def _await(self, wait_s: float) -> None:
         waiting = {_pipe(process.stdout): rank for rank, process in enumerate(self.processes)}
@@ -118,13 +134,8 @@ class Ranks:
         return {"out": np.stack([np.load(self.folder / f"out{job}_{r}.npy") for r in range(len(self.processes))])}
 
     def drop(self, job: str) -> None:
-        """Let the ranks forget a job."""
-        if self.ended:
-            return
-        with contextlib.suppress(RankError):
-            self.tell(f"drop {job}")
-            for path in self.folder.glob(f"out{job}_*"):
-                path.unlink()
+        """Let the ranks forget a job, before the next command: the garbage collector may call in the midst of one."""
+        self._dropped.append(job)
 
     def empty_s(self, times: int = 50) -> float:
         """Return the seconds of telling and answering alone, the median of several."""

@@ -23,7 +23,8 @@ def _inputs(name: str, seed: int = 0, **fields: Any) -> Any:
 def test_against_the_reference(name: str) -> None:
     operator = get_operator(f"comm.{name}")
     for ranks in (2, 3):
-        for elements in (ranks, 13 * ranks, 127 * ranks):
+        parts = ranks if name in ("all_gather", "all_to_all") else 1
+        for elements in (parts, 13 * parts, 127 * parts):
             for precision in ("fp32", "bf16"):
                 inputs = _inputs(name, elements, ranks=ranks, elements=elements, precision=precision)
                 prepared = get_implementation(f"comm.{name}", "torch").prepare(inputs, "cpu")
@@ -80,6 +81,34 @@ def test_a_rank_that_dies_is_an_error_and_new_ones_begin() -> None:
     again = prepare(inputs, "cpu")
     again.run()
     assert get_operator("comm.all_reduce").check(again.output(), inputs).ok
+
+
+def test_what_is_no_longer_needed_is_forgotten_before_the_next_command() -> None:
+    inputs = _inputs("broadcast", ranks=2, elements=8)
+    prepare = get_implementation("comm.broadcast", "torch").prepare
+    prepared = prepare(inputs, "cpu")
+    prepared.run()
+    prepared.output()
+    folder = ranks_of(2).folder
+    assert len(list(folder.glob("out*"))) == 2
+    del prepared
+    prepare(inputs, "cpu").run()
+    assert not list(folder.glob("out*"))
+
+
+def test_an_interrupted_command_ends_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks(2)
+
+    def interrupted(wait_s: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranks, "_await", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ranks.tell("empty")
+    assert all(process.poll() is not None for process in ranks.processes)
+    assert not ranks.folder.exists()
+    with pytest.raises(RankError, match="have been ended"):
+        ranks.tell("empty")
 
 
 def test_a_rank_that_hangs_is_an_error() -> None:
