@@ -1,12 +1,12 @@
-"""Tiles of logits by BLAS, reduced or turned into gradients by Numba while they are in the cache.
+"""Logits reduced in the tiles that make them; for the gradients, made anew in tiles by BLAS.
 
-A tile is at most `_ROWS` rows by a chunk of the vocabulary; it is all that is ever held of the logits. Weights are read
-once per pass.
+Such a tile is at most `_ROWS` rows by a chunk of the vocabulary; it is all that is ever held of the logits.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from ... import simd
 from ...contract import Arrays, Inputs, Prepared
 from ...precision import widen
 from ...registry import implementation
+from .numba_forward import Forward
 from .operator import FusedLogprob, check_tokens
 
 _ROWS, _LEAST_CHUNK = 1024, 2048
@@ -26,20 +27,6 @@ _LANES = simd.LANES
 _MINUS_INF = np.float32(-np.inf)
 _LEAST = np.float32(-126.0)
 _LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
-
-
-@njit
-def _row_update(x: Any, scale: Any, top: Any, total: Any) -> Any:
-    """Return the running maximum and the sum of 2**((x - maximum) scale) after one more row of a tile."""
-    m, n = simd.full(_MINUS_INF, np.float32), x.size
-    for i in range(0, n, _LANES):
-        m = simd.maximum(simd.load_masked(x, i, simd.first_lanes(n - i), _MINUS_INF), m)
-    most = max(top, simd.max_lanes(m))
-    s = simd.full(0.0, np.float32)
-    for i in range(0, n, _LANES):
-        v = simd.load_masked(x, i, simd.first_lanes(n - i), _MINUS_INF)
-        s = s + simd.exp2((v - most) * scale)
-    return most, total * 2.0 ** (np.float64(top - most) * scale) + np.float64(simd.sum_lanes(s))
 
 
 @njit
@@ -54,15 +41,7 @@ def _row_gradient(x: Any, scale: Any, top: Any, log_sum: Any, factor: Any) -> No
 
 
 @cache
-def _kernels() -> Any:
-    @njit(parallel=True, error_model="numpy")
-    def update(x, first, token, scale, top, total, chosen):
-        for r in prange(x.shape[0]):
-            at = token[r] - first
-            if 0 <= at < x.shape[1]:
-                chosen[r] = x[r, at]
-            top[r], total[r] = _row_update(x[r], scale, top[r], total[r])
-
+def _gradient_kernel() -> Any:
     @njit(parallel=True, error_model="numpy")
     def gradient(x, first, token, scale, top, total, factor):
         for r in prange(x.shape[0]):
@@ -71,7 +50,7 @@ def _kernels() -> Any:
             if 0 <= at < x.shape[1]:
                 x[r, at] += factor[r]
 
-    return update, gradient
+    return gradient
 
 
 def _multiply(a: Any, b: Any, out: Any, *, keep: bool = False) -> None:
@@ -95,42 +74,44 @@ def prepare(inputs: Inputs, device: str) -> Prepared:
     w = inputs.workload
     assert isinstance(w, FusedLogprob)
     check_tokens(inputs)
+    token, weight = inputs.arrays["token"], inputs.arrays["weight"]
+    scale = np.float32(_LOG2_E / w.temperature)
+    forward = Forward(inputs.arrays["hidden"], weight, token, scale, w.precision)
+    result: Arrays = {"logprob": np.empty(w.rows, np.float32)}
+    backward = _backward(inputs, forward, result) if w.backward else None
+
+    def run() -> None:
+        forward.run()
+        logprob = (forward.chosen.astype(np.float64) - forward.top) * scale - np.log2(forward.total)
+        result["logprob"][:] = logprob * _LN_2
+        if backward is not None:
+            backward()
+
+    return Prepared(run, lambda: dict(result))
+
+
+def _backward(inputs: Inputs, forward: Forward, result: Arrays) -> Callable[[], None]:
+    w = inputs.workload
+    assert isinstance(w, FusedLogprob)
     hidden, token, weight = widen(inputs.arrays["hidden"]), inputs.arrays["token"], inputs.arrays["weight"]
     tiles = [slice(at, min(at + _ROWS, w.rows)) for at in range(0, w.rows, _ROWS)]
     size = min(w.vocab, max(_LEAST_CHUNK, min(_TILE // min(_ROWS, w.rows), w.vocab // _PARTS)))
     chunks = [slice(at, min(at + size, w.vocab)) for at in range(0, w.vocab, size)]
     logits = np.empty(min(_ROWS, w.rows) * size, np.float32)
-    top, total, chosen = np.empty(w.rows, np.float32), np.empty(w.rows), np.empty(w.rows, np.float32)
-    scale = np.float32(_LOG2_E / w.temperature)
-    result: Arrays = {"logprob": np.empty(w.rows, np.float32)}
-    factor = np.empty(0, np.float32)
-    if w.backward:
-        factor = (inputs.arrays["grad"] / w.temperature).astype(np.float32)
-        result["grad_hidden"] = np.empty((w.rows, w.width), np.float32)
-        result["grad_weight"] = np.empty((w.vocab, w.width), np.float32)
-    update, gradient = _kernels()
-
-    def tile_of_logits(rows: slice, part: Any) -> Any:
-        height = rows.stop - rows.start
-        x = logits[: height * len(part)].reshape(height, len(part))
-        _multiply(hidden[rows], part.T, x)
-        return x
+    factor = (inputs.arrays["grad"] / w.temperature).astype(np.float32)
+    grad_hidden = result["grad_hidden"] = np.empty((w.rows, w.width), np.float32)
+    grad_weight = result["grad_weight"] = np.empty((w.vocab, w.width), np.float32)
+    scale, gradient = np.float32(_LOG2_E / w.temperature), _gradient_kernel()
 
     def run() -> None:
-        top[:], total[:] = _MINUS_INF, 0.0
         for chunk in chunks:
             part = widen(weight[chunk])
             for rows in tiles:
-                x = tile_of_logits(rows, part)
-                update(x, chunk.start, token[rows], scale, top[rows], total[rows], chosen[rows])
-        logprob = (chosen.astype(np.float64) - top) * scale - np.log2(total)
-        result["logprob"][:] = logprob * _LN_2
-        for chunk in chunks if w.backward else []:
-            part = widen(weight[chunk])
-            for rows in tiles:
-                x = tile_of_logits(rows, part)
-                gradient(x, chunk.start, token[rows], scale, top[rows], total[rows], factor[rows])
-                _multiply(x, part, result["grad_hidden"][rows], keep=chunk.start > 0)
-                _multiply(x.T, hidden[rows], result["grad_weight"][chunk], keep=rows.start > 0)
+                height = rows.stop - rows.start
+                x = logits[: height * len(part)].reshape(height, len(part))
+                _multiply(hidden[rows], part.T, x)
+                gradient(x, chunk.start, token[rows], scale, forward.top[rows], forward.total[rows], factor[rows])
+                _multiply(x, part, grad_hidden[rows], keep=chunk.start > 0)
+                _multiply(x.T, hidden[rows], grad_weight[chunk], keep=rows.start > 0)
 
-    return Prepared(run, lambda: dict(result))
+    return run
